@@ -1,0 +1,143 @@
+"""What travels between an agent and a model: pure data, no behaviour beyond addition.
+
+Field names follow the OpenAI chat-completions vocabulary where it has a word for the thing, since that is
+the dialect most servers speak; adapters translate to and from it.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+
+Role = Literal["system", "user", "assistant", "tool"]
+FinishReason = Literal["stop", "tool_calls", "length", "content_filter"]
+
+
+class ToolCall(Struct, frozen=True):
+    """One tool call as the model wrote it. `arguments` is its JSON text verbatim, valid or not."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class ToolSpec(Struct, frozen=True):
+    """A tool as the model is told of it; `parameters` is a JSON Schema object."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+class Message(Struct, frozen=True, omit_defaults=True):
+    """One entry of a transcript. `tool_call_id` is set exactly on messages of role `tool`."""
+
+    role: Role
+    content: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    reasoning: str = ""
+
+
+class ModelRequest(Struct, frozen=True, omit_defaults=True):
+    """One model request. `extra` holds dialect fields that pass through untouched.
+
+    `max_tokens` bounds the output in tokens; None means the backend's configured default.
+    `response_format` is the OpenAI object of that name (for example a JSON schema).
+    """
+
+    model: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    max_tokens: int | None = None
+    temperature: float | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    tool_choice: str | Mapping[str, Any] | None = None
+    response_format: Mapping[str, Any] | None = None
+    extra: Mapping[str, Any] = {}
+
+    def input_bytes(self) -> int:
+        """The size of the input in UTF-8 bytes, template and tool schemas aside from their text."""
+        size = 0
+        for message in self.messages:
+            size += _utf8_length(message.content)
+            for call in message.tool_calls:
+                size += len(call.name) + _utf8_length(call.arguments)
+        for tool in self.tools:
+            size += len(tool.name) + _utf8_length(tool.description) + len(str(tool.parameters))
+        return size
+
+
+def _utf8_length(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+class ToolCallDelta(Struct, frozen=True):
+    """A fragment of one tool call; `index` is its place in the reply, assigned by the adapter."""
+
+    index: int
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+class Delta(Struct, frozen=True, omit_defaults=True):
+    """What one streamed chunk adds. `reset` tells the reader to drop all it has and start again."""
+
+    text: str = ""
+    reasoning: str = ""
+    tool_calls: tuple[ToolCallDelta, ...] = ()
+    reset: bool = False
+
+
+class Usage(Struct, frozen=True, omit_defaults=True):
+    """Tokens as the provider reported them, each counted once; None is unknown and never means 0.
+
+    `input` excludes what was read from a cache (`cached`) and what was written to one (`cache_write`).
+    """
+
+    input: int | None = None
+    cached: int | None = None
+    cache_write: int | None = None
+    output: int | None = None
+
+    @property
+    def all_input(self) -> int | None:
+        """Every input token, cached or not; None while the input is unknown."""
+        if self.input is None:
+            return None
+        return self.input + (self.cached or 0) + (self.cache_write or 0)
+
+    @property
+    def total(self) -> int | None:
+        """Input and output together; None while either is unknown."""
+        all_input = self.all_input
+        if all_input is None or self.output is None:
+            return None
+        return all_input + self.output
+
+    def __add__(self, other: "Usage") -> "Usage":
+        """Sums field by field; an unknown term leaves the known one standing."""
+        return Usage(
+            _sum(self.input, other.input),
+            _sum(self.cached, other.cached),
+            _sum(self.cache_write, other.cache_write),
+            _sum(self.output, other.output),
+        )
+
+
+def _sum(a: int | None, b: int | None) -> int | None:
+    if a is None:
+        return b
+    return a if b is None else a + b
+
+
+class ModelReply(Struct, frozen=True, omit_defaults=True):
+    """A whole answer. `malformed` names the tool calls (by id) whose arguments are not a JSON object."""
+
+    message: Message
+    finish_reason: FinishReason
+    usage: Usage = Usage()
+    model: str = ""
+    malformed: tuple[str, ...] = ()

@@ -1,0 +1,222 @@
+"""What an agent needs from outside, as narrow ports: a model, a journal, a budget, a way to start children.
+
+A `Call` is one model request on its way. Its caller submits it to an owner's inbox and waits for the outcome:
+an event and a slot. Only a caller that wants deltas adds a bounded channel for them, and the outcome never
+travels in that channel, or a slow reader would block the owner.
+"""
+
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from enum import IntEnum
+from typing import Any, Protocol
+
+import trio
+from msgspec import Struct
+
+from agents.errors import CallerGone, ModelError
+from agents.messages import Delta, ModelReply, ModelRequest
+
+DELTA_BUFFER = 8
+"""Batches of deltas that may wait for a slow reader before the upstream read stops."""
+
+
+class Priority(IntEnum):
+    """How urgent a call is; a lower value goes first."""
+
+    INTERACTIVE = 0
+    STANDARD = 1
+    BATCH = 2
+
+
+class Flow(Struct, frozen=True):
+    """Whose call it is. Fairness is counted along this path."""
+
+    tenant: str = "default"
+    job: str = ""
+    run: str = ""
+
+
+class Call:
+    """One model request on its way from a caller to a backend and back.
+
+    `deadline` is on trio's clock. `agent` marks calls of the daemon's own agents, which are exempt from the
+    queue's caps (live runs are bounded and have one call at a time). `ticket` belongs to the owner.
+    """
+
+    __slots__ = (
+        "abandoned",
+        "agent",
+        "deadline",
+        "deltas",
+        "done",
+        "flow",
+        "outcome",
+        "priority",
+        "request",
+        "ticket",
+    )
+
+    def __init__(
+        self,
+        request: ModelRequest,
+        flow: Flow,
+        priority: Priority = Priority.STANDARD,
+        *,
+        deadline: float = math.inf,
+        deltas: "trio.MemorySendChannel[tuple[Delta, ...]] | None" = None,
+        agent: bool = True,
+    ) -> None:
+        self.request = request
+        self.flow = flow
+        self.priority = priority
+        self.deadline = deadline
+        self.deltas = deltas
+        self.agent = agent
+        self.abandoned = False
+        self.outcome: ModelReply | ModelError | None = None
+        self.done = trio.Event()
+        self.ticket: Any = None
+
+    def resolve(self, outcome: ModelReply | ModelError) -> bool:
+        """Sets the outcome once and wakes the caller; False if it was set before."""
+        if self.outcome is not None:
+            return False
+        self.outcome = outcome
+        if self.deltas is not None:
+            self.deltas.close()
+        self.done.set()
+        return True
+
+    def result(self) -> ModelReply:
+        """The reply; raises the call's error."""
+        outcome = self.outcome
+        if isinstance(outcome, ModelReply):
+            return outcome
+        assert outcome is not None, "the call is not finished"
+        raise outcome
+
+    def __repr__(self) -> str:
+        flow = self.flow
+        state = "open" if self.outcome is None else type(self.outcome).__name__
+        return f"<Call {flow.tenant}/{flow.job}/{flow.run} {self.priority.name.lower()} {state}>"
+
+
+class Inbox(Protocol):
+    """The owner's side of the channel, as a caller sees it."""
+
+    def submit_nowait(self, call: Call) -> None:
+        """Hands the call over; raises `trio.WouldBlock` when the inbox is full, `OwnerClosed` when it is shut."""
+        ...
+
+    async def submit(self, call: Call) -> None:
+        """Like `submit_nowait`, but waits for room."""
+        ...
+
+    def leave(self, call: Call) -> None:
+        """Tells the owner that nobody waits for this call any more. Never blocks, never fails."""
+        ...
+
+
+class ModelPort(Protocol):
+    """How an agent reaches a model."""
+
+    async def call(
+        self, request: ModelRequest, *, deadline: float = math.inf, priority: Priority | None = None
+    ) -> ModelReply:
+        """One answer. Raises `ModelError`; cancelling it takes the call out of the queue or off the wire."""
+        ...
+
+
+class ReplyStream:
+    """An answer that arrives in pieces: iterate it for batches of deltas, then ask for the reply."""
+
+    def __init__(self, call: Call, deltas: "trio.MemoryReceiveChannel[tuple[Delta, ...]]") -> None:
+        self._call = call
+        self._deltas = deltas
+
+    def __aiter__(self) -> AsyncIterator[tuple[Delta, ...]]:
+        return self._deltas.__aiter__()
+
+    async def reply(self) -> ModelReply:
+        """The whole answer, once the stream has ended; raises the call's error."""
+        await self._call.done.wait()
+        return self._call.result()
+
+
+class OwnerPort:
+    """A `ModelPort` onto one owner's inbox, with a flow and a priority of its own."""
+
+    __slots__ = ("_agent", "_flow", "_inbox", "_priority")
+
+    def __init__(self, inbox: Inbox, flow: Flow, priority: Priority = Priority.STANDARD, *, agent: bool = True) -> None:
+        self._inbox = inbox
+        self._flow = flow
+        self._priority = priority
+        self._agent = agent
+
+    async def call(
+        self, request: ModelRequest, *, deadline: float = math.inf, priority: Priority | None = None
+    ) -> ModelReply:
+        call = Call(
+            request,
+            self._flow,
+            self._priority if priority is None else priority,
+            deadline=deadline,
+            agent=self._agent,
+        )
+        try:
+            await self._submit(call)
+            await call.done.wait()
+        finally:
+            self._leave_if_open(call)
+        return call.result()
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        request: ModelRequest,
+        *,
+        deadline: float = math.inf,
+        priority: Priority | None = None,
+        buffer: int = DELTA_BUFFER,
+    ) -> AsyncGenerator[ReplyStream, None]:
+        """Opens a streamed call; leaving the block early takes the call with it.
+
+        `buffer` is how many batches of deltas may wait for the reader before the upstream read stops.
+        """
+        send, receive = trio.open_memory_channel[tuple[Delta, ...]](buffer)
+        call = Call(
+            request,
+            self._flow,
+            self._priority if priority is None else priority,
+            deadline=deadline,
+            deltas=send,
+            agent=self._agent,
+        )
+        try:
+            await self._submit(call)
+            yield ReplyStream(call, receive)
+        finally:
+            self._leave_if_open(call)
+            receive.close()
+
+    async def _submit(self, call: Call) -> None:
+        try:
+            self._inbox.submit_nowait(call)
+        except trio.WouldBlock:
+            await self._inbox.submit(call)
+
+    def _leave_if_open(self, call: Call) -> None:
+        if call.outcome is None:
+            call.abandoned = True
+            self._inbox.leave(call)
+            call.resolve(CallerGone("the caller left before the answer"))
+
+
+class Journal(Protocol):
+    """Where a run's events go. What `append` has returned for is as durable as the journal can make it."""
+
+    async def append(self, events: Sequence[Any]) -> None:
+        """Appends all events in order or none. Raising ends the run's drive: nothing may follow a lost event."""
+        ...

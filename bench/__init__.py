@@ -1,0 +1,1 @@
+"""Load benchmarks and experiments on the same owner code that the daemon runs."""

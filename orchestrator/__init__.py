@@ -1,0 +1,1 @@
+"""The daemon's side: owners, scheduling policy, backends, jobs and the command line."""

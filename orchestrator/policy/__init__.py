@@ -1,0 +1,1 @@
+"""Decisions without I/O: nothing here awaits, reads a clock or draws from a global random source."""

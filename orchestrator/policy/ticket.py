@@ -1,0 +1,112 @@
+"""The policy's view of one call: what it is expected to cost, where it stands, what it holds.
+
+A ticket is created when the owner first sees a call and dies with it. Every room of the policy keeps its own
+fields here, so that a call costs one object and no lookups.
+"""
+
+import math
+from typing import TYPE_CHECKING, Any, Literal
+
+from agents.port import Priority
+
+if TYPE_CHECKING:
+    from orchestrator.policy.limits import Lease
+
+TicketState = Literal["new", "queued", "live", "waiting", "done"]
+
+
+class Ticket:
+    """One call in the policy's hands. Amounts are in tokens, times on the owner's clock in seconds."""
+
+    __slots__ = (
+        "agent",
+        "arrived",
+        "attempts",
+        "bytes",
+        "cached",
+        "call",
+        "charge",
+        "deadline",
+        "eligible_since",
+        "endpoint",
+        "endpoint_lease",
+        "held_by",
+        "input",
+        "input_sigma",
+        "job",
+        "key",
+        "max_output",
+        "not_before",
+        "output",
+        "passed",
+        "priority",
+        "queue_node",
+        "run",
+        "seq",
+        "started",
+        "state",
+        "streamed",
+        "tenant",
+        "tenant_lease",
+    )
+
+    def __init__(
+        self,
+        *,
+        seq: int,
+        tenant: str,
+        job: str = "",
+        run: str = "",
+        priority: Priority = Priority.STANDARD,
+        arrived: float = 0.0,
+        deadline: float = math.inf,
+        bytes: int = 0,
+        input: float = 0.0,
+        input_sigma: float = 0.0,
+        cached: float = 0.0,
+        output: float = 0.0,
+        max_output: int = 0,
+        agent: bool = True,
+        call: Any = None,
+    ) -> None:
+        # identity
+        self.call = call
+        self.seq = seq
+        self.tenant = tenant
+        self.job = job
+        self.run = run
+        self.priority = priority
+        self.agent = agent
+        self.arrived = arrived
+        self.deadline = deadline
+        # size: estimates at arrival; `cached` is the part of `input` expected from a cache, `output` the prediction,
+        # `max_output` the bound, `input_sigma` one standard deviation of the input estimate
+        self.bytes = bytes
+        self.input = input
+        self.input_sigma = input_sigma
+        self.cached = cached
+        self.output = output
+        self.max_output = max_output
+        # order
+        self.key: float | None = None
+        self.queue_node: Any = None
+        self.charge = 0.0
+        self.passed = 0.0
+        # where it stands
+        self.state: TicketState = "new"
+        self.attempts = 0
+        self.eligible_since = arrived
+        self.not_before = 0.0
+        self.started = 0.0
+        self.streamed = 0.0
+        self.held_by = ""
+        # what it holds while live
+        self.endpoint: Any = None
+        self.endpoint_lease: Lease | None = None
+        self.tenant_lease: Lease | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"<Ticket {self.seq} {self.tenant}/{self.job}/{self.run} {self.priority.name.lower()} {self.state}"
+            f" in={self.input:.0f} out={self.output:.0f}>"
+        )

@@ -1,0 +1,44 @@
+"""One frozen event per transition of a call; every instrument is a small hook on these.
+
+A call's way: `queued`, then per attempt `started`, `first_token` (if there is one) and `attempt_ended`, then either
+`retrying` (and `started` again) or `finished`. A call that is not admitted goes straight to `finished`.
+`finished` comes exactly once for every call that reached an owner.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+from msgspec import Struct
+
+from agents.messages import Usage
+from agents.port import Flow, Priority
+
+TransitionKind = Literal["queued", "started", "first_token", "attempt_ended", "retrying", "finished"]
+
+
+class Transition(Struct, frozen=True, gc=False):
+    """What happened to a call, when, and what it had cost so far. Times and durations are in seconds.
+
+    `at` is on the owner's clock. `outcome` is `ok` or the error's `kind` (on `attempt_ended`, `retrying` and
+    `finished`). `waited` is the time in queue since it was last eligible (on `started`) or in all (on `finished`);
+    `seconds` the time since dispatch (`first_token`, `attempt_ended`) or since arrival (`finished`).
+    `held_by` names what the call last waited for: a limit, `fair_order`, or nothing.
+    `usage` is as the provider reported it, None where nothing was reported.
+    """
+
+    kind: TransitionKind
+    at: float
+    backend: str
+    flow: Flow
+    priority: Priority
+    endpoint: str = ""
+    attempt: int = 0
+    outcome: str = ""
+    waited: float = 0.0
+    seconds: float = 0.0
+    held_by: str = ""
+    usage: Usage | None = None
+
+
+Hook = Callable[[Transition], None]
+"""A sink of transitions: fast, synchronous, and it never raises."""
