@@ -1,0 +1,57 @@
+"""When a job is hopeless: it stops with one message instead of failing a hundred thousand times the same way.
+
+The rules look at how runs end, after their retries:
+
+- A refusal that any request would get (a wrong key, no quota) stops the job at once.
+- The provider's failures in a row (unreachable, broken off, overloaded): 3 while nothing ever succeeded, else one per
+  worker and 3 more, since one outage fails every live run together.
+- The same refusal in a row (an unknown model, a field it does not take): 5 while nothing ever succeeded. Afterwards
+  refusals are about single inputs and stop nothing.
+"""
+
+from agents.errors import ModelError, Refused
+
+UNAVAILABLE_IN_A_ROW = 3
+REFUSED_IN_A_ROW = 5
+
+
+class Fuse:
+    """Counts endings; `note` returns why the job must stop, or None. Pure state, no clock."""
+
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+        self._succeeded = False
+        self._unavailable = 0
+        self._refused = 0
+        self._refusal: tuple[int | None, str | None] = (None, None)
+
+    def __repr__(self) -> str:
+        return f"<Fuse {self._unavailable} unavailable, {self._refused} refused in a row>"
+
+    def succeeded(self) -> None:
+        """A model call was answered."""
+        self._succeeded = True
+        self._unavailable = self._refused = 0
+
+    def failed(self, error: ModelError) -> str | None:
+        """A model call ended in `error`, retries included. Returns the message to stop with, or None."""
+        if isinstance(error, Refused):
+            return self._note_refusal(error)
+        self._refused = 0
+        if error.blame != "provider":
+            return None
+        self._unavailable += 1
+        allowed = UNAVAILABLE_IN_A_ROW + (self._workers if self._succeeded else 0)
+        if self._unavailable < allowed:
+            return None
+        return f"the backend cannot be used: {error.message} ({self._unavailable} runs in a row ended so)"
+
+    def _note_refusal(self, error: Refused) -> str | None:
+        if error.endpoint_fault:
+            return f"the backend refuses every request: {error.message}"
+        refusal = (error.status, error.code)
+        self._refused = self._refused + 1 if refusal == self._refusal else 1
+        self._refusal = refusal
+        if self._succeeded or self._refused < REFUSED_IN_A_ROW:
+            return None
+        return f"the backend refuses the requests as they are: {error.message} ({self._refused} in a row)"
