@@ -49,9 +49,11 @@ class Breaker:
     """The breaker of one endpoint. Times are on the owner's clock.
 
     Whoever dispatches asks `allows`, says `started`, and then exactly one of `success`, `failure`, `undecided`.
+    `fault` is the refusal that holds it open (a wrong key, no quota), None if it is closed or open for another reason:
+    where every endpoint has one, waiting is of no use.
     """
 
-    __slots__ = ("_config", "_consecutive", "_opened", "_probe_sent", "_until", "_wait")
+    __slots__ = ("_config", "_consecutive", "_opened", "_probe_sent", "_until", "_wait", "fault")
 
     def __init__(self, config: BreakerConfig | None = None) -> None:
         self._config = config or BreakerConfig()
@@ -60,6 +62,7 @@ class Breaker:
         self._until = 0.0
         self._wait = 0.0
         self._probe_sent: float | None = None
+        self.fault: Refused | None = None
 
     def __repr__(self) -> str:
         if self._opened is None:
@@ -95,6 +98,7 @@ class Breaker:
             self._opened = None
             self._probe_sent = None
             self._wait = 0.0
+            self.fault = None
 
     def failure(self, error: ModelError, now: float, *, sent: float | None = None) -> None:
         """A call sent at `sent` (default: `now`) ended with `error`, whatever its kind."""
@@ -104,6 +108,7 @@ class Breaker:
         elif isinstance(error, Refused) and error.endpoint_fault:
             if self._config.failures and self._counts(sent):
                 self._open(now, self._config.fault_wait)
+                self.fault = error
         elif not isinstance(error, Unavailable):
             self.success(now, sent=sent)
         elif self._counts(sent):
@@ -126,3 +131,4 @@ class Breaker:
         self._until = now + self._wait
         self._probe_sent = None
         self._consecutive = 0
+        self.fault = None

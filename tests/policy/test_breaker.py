@@ -71,9 +71,27 @@ def test_R18_what_says_nothing_of_the_endpoint_never_opens_it(error: ModelError)
 def test_R25_a_refusal_that_any_request_would_get_opens_it_at_once() -> None:
     """A wrong key or an exhausted quota opens the breaker with the first answer, for longer than a failure does."""
     breaker = Breaker()
-    breaker.failure(Refused("no quota", code="insufficient_quota", endpoint_fault=True), 10.0)
+    refusal = Refused("no quota", code="insufficient_quota", endpoint_fault=True)
+    breaker.failure(refusal, 10.0)
     assert not breaker.allows(69.0)
     assert breaker.until() == 70.0
+    assert breaker.fault is refusal
+
+
+def test_a_fault_is_forgotten_when_it_no_longer_holds_the_breaker_open() -> None:
+    """A probe that meets another failure, or an answer, takes the refusal's place as the reason."""
+    breaker = Breaker()
+    breaker.failure(Refused("wrong key", endpoint_fault=True), 10.0)
+    breaker.started(70.0)
+    breaker.failure(ConnectTimeout("down"), 70.0)
+    assert breaker.fault is None
+    breaker.failure(Refused("wrong key", endpoint_fault=True), 70.5, sent=1.0)
+    assert breaker.fault is None
+    breaker.started(130.0)
+    breaker.failure(Refused("wrong key", endpoint_fault=True), 130.0)
+    breaker.started(190.0)
+    breaker.success(190.0)
+    assert breaker.fault is None
 
 
 def test_one_probe_at_a_time() -> None:
