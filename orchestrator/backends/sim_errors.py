@@ -1,0 +1,102 @@
+"""How the simulated provider says no, before it is put on a wire or into an exception of the agents' taxonomy."""
+
+import math
+
+from agents.errors import ModelError, Overloaded, Refused, Throttled, Truncated, Unavailable
+from orchestrator.backends.sim_limits import Refusal
+from orchestrator.policy.feedback import Reading
+
+
+class SimError(Exception):
+    """An error answer: what a real provider puts into the status line, the headers and the error object.
+
+    `readings` is None where the answer carries no rate-limit headers. `in_stream` marks an error object inside a
+    stream that began with status 200. `type` and `code` are structured, the message is prose.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        type: str = "",
+        code: str | None = None,
+        retry_after: float | None = None,
+        exhausted: frozenset[str] = frozenset(),
+        readings: tuple[Reading, ...] | None = None,
+        in_stream: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.type = type or _type_of(status)
+        self.code = code
+        self.retry_after = retry_after
+        self.exhausted = exhausted
+        self.readings = readings
+        self.in_stream = in_stream
+
+
+class Hangup(Exception):
+    """The connection ends without another word; `reset` by a TCP reset, otherwise by a clean FIN."""
+
+    def __init__(self, *, reset: bool) -> None:
+        super().__init__("reset" if reset else "closed")
+        self.reset = reset
+
+
+def invalid(message: str, code: str = "invalid_value", status: int = 400) -> SimError:
+    """A request that is refused as it is."""
+    return SimError(status, message, code=code)
+
+
+def throttled(refusal: Refusal, readings: tuple[Reading, ...]) -> SimError:
+    """429 as OpenAI words it: `type` names the exhausted limit, `retry_after` the time until it has room.
+
+    A call too large for a limit gets no time, since none would do; too many calls in flight gets none either, since
+    nobody knows it.
+    """
+    wait = refusal.wait
+    if not refusal.kinds:
+        type_, message = "concurrency", "too many calls in flight"
+    elif wait is None or math.isinf(wait):
+        type_, message, wait = "tokens", "the request is larger than the limit", None
+    else:
+        type_ = "requests" if refusal.reason == "requests" else "tokens"
+        message = f"rate limit reached on {refusal.reason.replace('_', ' ')}; try again in {wait:.3f} s"
+    return SimError(
+        429,
+        message,
+        type=type_,
+        code="rate_limit_exceeded",
+        retry_after=wait,
+        exhausted=refusal.kinds,
+        readings=readings,
+    )
+
+
+def model_error(error: SimError | Hangup, partial: str = "") -> ModelError:
+    """The same error as an adapter would raise it, split by blame."""
+    if isinstance(error, Hangup):
+        if partial or not error.reset:
+            return Truncated("the simulated provider ended the answer early", partial=partial)
+        return Unavailable("the simulated provider reset the connection")
+    message, status, code = str(error), error.status, error.code
+    if code == "insufficient_quota" or status in (401, 403):
+        return Refused(message, status=status, code=code, endpoint_fault=True)
+    if status == 429:
+        return Throttled(message, retry_after=error.retry_after, exhausted=error.exhausted, code=code)
+    if status in (503, 529):
+        return Overloaded(message, retry_after=error.retry_after, status=status, code=code, partial=partial)
+    if status >= 500:
+        return Unavailable(message, status=status, code=code, partial=partial)
+    return Refused(message, status=status, code=code)
+
+
+def _type_of(status: int) -> str:
+    if status in (503, 529):
+        return "overloaded_error"
+    if status >= 500:
+        return "server_error"
+    if status in (401, 403):
+        return "authentication_error"
+    return "rate_limit_error" if status == 429 else "invalid_request_error"

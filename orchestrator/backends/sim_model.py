@@ -1,0 +1,225 @@
+"""The simulated model: what it answers, how long that is, how fast it comes.
+
+Everything about an answer is drawn from one random source, seeded by the provider's seed and the request's content, in
+a fixed order: the same request gets the same answer, however calls interleave, and a larger `max_tokens` gives the
+same answer, only further. Texts are English-looking filler that quotes the question; with tools it calls them, then
+answers with what they returned; with a `response_format` it writes a valid instance.
+
+A request may fix its own size, which trace replays need: `extra={"x_sim": {"input_tokens": n, "output_tokens": m}}`.
+"""
+
+import hashlib
+import json
+from random import Random
+from typing import Any
+
+import msgspec
+
+from agents.messages import Delta, FinishReason, Message, ModelRequest, ToolCall, ToolCallDelta, ToolSpec
+from orchestrator.backends.sim_config import SimConfig
+from orchestrator.backends.sim_schema import instance
+from orchestrator.backends.sim_tokens import Tokenizer
+
+_TEXT = (
+    "the water runs down from high ground and turns a wheel that grinds corn while people wait for their share "
+    "each sack takes its place in line and none goes home empty when the stream is low the miller opens gates "
+    "with care and writes every measure in his book so that all may see who had what and when they came"
+)
+_WORDS = _TEXT.split()
+_QUOTED = 12
+_SENTENCE = 11
+
+
+class Plan(msgspec.Struct):
+    """One answer, token by token, before it is streamed. Durations in seconds, rates in tokens per second.
+
+    `tokens[i]` is the text of token i; for tool calls `heads` says at which token each call begins.
+    """
+
+    input_tokens: int
+    max_output: int
+    tokens: list[str]
+    finish_reason: FinishReason
+    delay: float
+    rate: float
+    heads: list[tuple[int, str, str]] = []
+    cached: int = 0
+
+    def deltas(self, start: int, end: int) -> tuple[Delta, ...]:
+        """What tokens [start, end) add to the answer."""
+        if not self.heads:
+            return (Delta("".join(self.tokens[start:end])),)
+        found = []
+        for index, (first, call_id, name) in enumerate(self.heads):
+            last = self.heads[index + 1][0] if index + 1 < len(self.heads) else len(self.tokens)
+            low, high = max(start, first), min(end, last)
+            if low < high:
+                text = "".join(self.tokens[low:high])
+                opens = low == first
+                found.append(ToolCallDelta(index, call_id if opens else "", name if opens else "", text))
+        return (Delta(tool_calls=tuple(found)),)
+
+    def message(self) -> Message:
+        """The whole answer."""
+        if not self.heads:
+            return Message("assistant", "".join(self.tokens))
+        ends = [head[0] for head in self.heads[1:]] + [len(self.tokens)]
+        calls = [
+            ToolCall(call_id, name, "".join(self.tokens[first:end]))
+            for (first, call_id, name), end in zip(self.heads, ends, strict=True)
+            if first < len(self.tokens)
+        ]
+        return Message("assistant", tool_calls=tuple(calls))
+
+    def malformed(self) -> tuple[str, ...]:
+        """The ids of calls whose arguments `max_tokens` cut short."""
+        if self.finish_reason != "length":
+            return ()
+        return tuple(call.id for call in self.message().tool_calls if not call.arguments.endswith("}"))
+
+
+class SimModel:
+    """Plans answers. It keeps no state: a plan depends on the configuration and the request alone."""
+
+    def __init__(self, config: SimConfig) -> None:
+        self._config = config
+        self._tokenizer = Tokenizer(config.exact_tokens)
+
+    def plan(self, request: ModelRequest) -> Plan:
+        """The answer to a request, with its timing."""
+        config = self._config
+        digest = _digest(config.seed, request)
+        rng = Random(digest)
+        latency, length = config.latency, config.length
+        delay = latency.first_token * rng.lognormvariate(0.0, latency.spread)
+        rate = latency.output_rate * rng.lognormvariate(0.0, latency.spread)
+        wanted = max(1, round(length.tokens * rng.lognormvariate(0.0, length.spread)))
+        fixed = _fixed_size(request)
+        wanted = fixed.get("output_tokens", wanted)
+        max_output = request.max_tokens or length.default_max
+        tools = self._tools_to_call(request, rng)
+        heads: list[tuple[int, str, str]] = []
+        if tools:
+            tokens, heads = self._tool_tokens(tools, digest, rng)
+        elif request.response_format and request.response_format.get("type") in ("json_schema", "json_object"):
+            tokens = self._tokenizer.pieces(_structured(request.response_format, rng))
+        else:
+            tokens = self._text_tokens(request, wanted, rng)
+        tokens = self._until_stop(tokens, request.stop) if not heads else tokens
+        finish: FinishReason = "tool_calls" if heads else "stop"
+        if len(tokens) > max_output:
+            tokens, finish = tokens[:max_output], "length"
+            heads = [head for head in heads if head[0] < max_output]
+        given = fixed.get("input_tokens") or self._tokenizer.count_input(request)
+        return Plan(given, max_output, tokens, finish, delay, rate, heads)
+
+    def count_input(self, request: ModelRequest) -> int:
+        """The request's input tokens, as this provider counts them."""
+        return self._tokenizer.count_input(request)
+
+    def _tools_to_call(self, request: ModelRequest, rng: Random) -> list[ToolSpec]:
+        """The tools this answer calls: none, as a rule one, or the one that the request insists on."""
+        chance = rng.random()
+        choice = request.tool_choice
+        if not request.tools or choice == "none":
+            return []
+        if isinstance(choice, str) or choice is None:
+            if choice != "required" and (
+                _rounds(request) >= self._config.tool_rounds or chance >= self._config.tool_calls
+            ):
+                return []
+            return [rng.choice(request.tools)]
+        name = choice.get("function", {}).get("name")
+        return [tool for tool in request.tools if tool.name == name]
+
+    def _tool_tokens(
+        self, tools: list[ToolSpec], digest: int, rng: Random
+    ) -> tuple[list[str], list[tuple[int, str, str]]]:
+        tokens: list[str] = []
+        heads = []
+        for index, tool in enumerate(tools):
+            heads.append((len(tokens), f"call_{digest:016x}_{index}", tool.name))
+            arguments = instance(tool.parameters, rng)
+            if not isinstance(arguments, dict):
+                arguments = {}
+            tokens += self._tokenizer.pieces(json.dumps(arguments, ensure_ascii=False))
+        return tokens, heads
+
+    def _text_tokens(self, request: ModelRequest, wanted: int, rng: Random) -> list[str]:
+        """Text of the wanted number of tokens; it is longer only where it has a tool's result to give."""
+        results = _results(request)
+        if results:
+            tokens = self._tokenizer.pieces("The tool says: " + "; ".join(results) + ".")
+        else:
+            quoted = self._tokenizer.pieces(_question(request))[:_QUOTED]
+            tokens = self._tokenizer.pieces('On "' + "".join(quoted).strip() + '":')
+            if len(tokens) > wanted:
+                tokens = []
+        if len(tokens) >= wanted:
+            return tokens
+        words = rng.choices(_WORDS, k=wanted - len(tokens) + 2)
+        for i in range(0, len(words), _SENTENCE):
+            words[i] = words[i].capitalize()
+            if i:
+                words[i - 1] += "."
+        filler = (" " if tokens else "") + " ".join(words)
+        return (tokens + self._tokenizer.pieces(filler))[:wanted]
+
+    def _until_stop(self, tokens: list[str], stop: tuple[str, ...]) -> list[str]:
+        if not stop:
+            return tokens
+        text = "".join(tokens)
+        cuts = [at for at in (text.find(s) for s in stop if s) if at >= 0]
+        return self._tokenizer.pieces(text[: min(cuts)]) or [""] if cuts else tokens
+
+
+def _digest(seed: int, request: ModelRequest) -> int:
+    """Identifies what the answer depends on; fields that a wire may normalise away are left out."""
+    content = [
+        seed,
+        request.seed,
+        request.model,
+        [
+            (m.role, m.content, [(c.id, c.name, c.arguments) for c in m.tool_calls], m.tool_call_id)
+            for m in request.messages
+        ],
+        [(tool.name, tool.parameters) for tool in request.tools],
+        request.response_format,
+    ]
+    return int.from_bytes(hashlib.blake2b(msgspec.json.encode(content), digest_size=8).digest())
+
+
+def _fixed_size(request: ModelRequest) -> dict[str, int]:
+    fixed = request.extra.get("x_sim") if request.extra else None
+    if not isinstance(fixed, dict):
+        return {}
+    return {k: max(1, v) for k, v in fixed.items() if k in ("input_tokens", "output_tokens") and isinstance(v, int)}
+
+
+def _since_question(request: ModelRequest) -> list[Message]:
+    """What happened since the user last spoke."""
+    tail: list[Message] = []
+    for message in reversed(request.messages):
+        if message.role == "user":
+            break
+        tail.append(message)
+    return tail[::-1]
+
+
+def _rounds(request: ModelRequest) -> int:
+    return sum(1 for m in _since_question(request) if m.tool_calls)
+
+
+def _results(request: ModelRequest) -> list[str]:
+    return [m.content for m in _since_question(request) if m.role == "tool"]
+
+
+def _question(request: ModelRequest) -> str:
+    return next((m.content for m in reversed(request.messages) if m.role == "user"), "")
+
+
+def _structured(response_format: Any, rng: Random) -> str:
+    wrapper = response_format.get("json_schema", {})
+    schema = wrapper.get("schema", wrapper) if isinstance(wrapper, dict) else {}
+    value = instance(schema, rng) if schema else {"answer": rng.choice(_WORDS)}
+    return json.dumps(value, ensure_ascii=False)

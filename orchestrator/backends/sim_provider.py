@@ -1,0 +1,258 @@
+"""The simulated provider: one key's worth of a model API, without a wire.
+
+It admits or refuses a call, works it at the modelled speed, and tells a `Sink` what would go over the wire; the
+in-process backend and the HTTP server are two such sinks. Several connections, endpoints and servers may share one
+provider: that is "the same key". It runs on trio's clock, so under a virtual clock hours pass in seconds.
+
+A call's way here: arrival (counted somewhere within `latency.arrival`), faults, the request's own validity, limits,
+headers, prefill, tokens. Whatever ends it, limits are settled with what was produced by then. While a sink is slow the
+call is not worked on, and its tokens don't queue up.
+"""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Protocol
+
+import trio
+from msgspec import Struct
+
+from agents.messages import Delta, Message, ModelReply, ModelRequest, Usage
+from orchestrator.backends.sim_cache import PrefixCache
+from orchestrator.backends.sim_config import SimConfig
+from orchestrator.backends.sim_errors import Hangup, SimError, invalid, throttled
+from orchestrator.backends.sim_faults import CallFaults, Faults
+from orchestrator.backends.sim_limits import EnforcedLimit, Enforcer, Grant, Refusal
+from orchestrator.backends.sim_model import Plan, SimModel
+from orchestrator.backends.sim_stats import SimStatistics
+from orchestrator.policy.feedback import Reading
+
+
+class Sink(Protocol):
+    """Where a call's answer goes. Waiting in any of these holds the call up."""
+
+    async def headers(self, readings: Sequence[Reading]) -> None:
+        """The answer begins, with status 200."""
+        ...
+
+    async def alive(self) -> None:
+        """A heartbeat."""
+        ...
+
+    async def deltas(self, deltas: tuple[Delta, ...]) -> None:
+        """The next chunk."""
+        ...
+
+
+class Answer(Struct, frozen=True):
+    """A complete answer; usage is reported `usage_reports` times."""
+
+    reply: ModelReply
+    usage_reports: int
+
+
+_AFTER_TOKENS = ("stall", "truncate", "error_event")
+_INSTANT_MESSAGE = Message("assistant", "done")
+_INSTANT_TOKENS = 1
+
+
+class SimProvider:
+    """The provider's shared state. `clock` gives seconds; the times in fault rules are on it."""
+
+    def __init__(self, config: SimConfig | None = None, *, clock: Callable[[], float] = trio.current_time) -> None:
+        self.config = config if config is not None else SimConfig()
+        self.faults = Faults(self.config.faults, self.config.seed)
+        self.now = clock
+        self._stats = SimStatistics()
+        self._model = SimModel(self.config)
+        self._cache = PrefixCache(self.config.prefix_cache)
+        self._enforcer = Enforcer(self.config.limits, self.config.max_concurrency)
+        self._decoding = 0
+        self._connects = 0
+
+    def __repr__(self) -> str:
+        stats = self._stats
+        return (
+            f"<SimProvider {stats.admitted} admitted, {stats.refused.total()} refused,"
+            f" {stats.in_flight} in flight, peak {stats.peak_in_flight}>"
+        )
+
+    def statistics(self) -> SimStatistics:
+        """Live counters, for tests and the curious."""
+        return self._stats
+
+    @property
+    def limits(self) -> tuple[EnforcedLimit, ...]:
+        """The enforced limits in the configuration's order, for their `utilisation` and `peak`."""
+        return self._enforcer.limits
+
+    def readings(self) -> tuple[Reading, ...]:
+        """What a response's headers would say of the limits now."""
+        return self._enforcer.readings(self.now())
+
+    def refuses_connection(self) -> bool:
+        """Counts one connection attempt; True if a fault refuses it."""
+        self._connects += 1
+        if not self.config.faults or not self.faults.refuses(self._connects, self.now()):
+            return False
+        self._stats.faults["refuse"] += 1
+        return True
+
+    async def serve(self, request: ModelRequest, sink: Sink) -> Answer:
+        """Works one call. Raises `SimError` and `Hangup`; cancelling it is the client going away."""
+        stats = self._stats
+        stats.arrived += 1
+        number = stats.arrived
+        rng = Random(f"{self.config.seed}/wire/{number}")
+        latency = self.config.latency
+        await trio.sleep(rng.uniform(*latency.arrival))
+        faults = self.faults.of_call(number, self.now())
+        stats.faults.update(faults.keys())
+        await self._silence(faults)
+        self._refuse_by_fault(faults, (401, 429))
+        plan, grant = self._admit(request)
+        try:
+            answer = await self._work(request, plan, grant, faults, rng.uniform(*latency.headers), sink)
+        except (SimError, Hangup):
+            stats.failed += 1
+            raise
+        except BaseException:
+            stats.aborted += 1
+            raise
+        else:
+            stats.completed += 1
+            return answer
+        finally:
+            stats.in_flight -= 1
+            self._enforcer.settle(grant, self.now())
+
+    def serve_instantly(self, request: ModelRequest) -> ModelReply:
+        """The answer of an `instant` provider: enforced and counted like any other, without delay or faults."""
+        self._stats.arrived += 1
+        given = self._model.count_input(request) if self._enforcer.limits else request.input_bytes() // 4 + 1
+        grant = self._grant(given, request.max_tokens or self.config.length.default_max)
+        output, now = _INSTANT_TOKENS, self.now()
+        self._enforcer.produced(grant, now, output)
+        self._enforcer.settle(grant, now)
+        self._stats.output_tokens.add(now, output)
+        self._stats.in_flight -= 1
+        self._stats.completed += 1
+        return ModelReply(_INSTANT_MESSAGE, "stop", Usage(given, None, None, output), request.model)
+
+    async def _silence(self, faults: CallFaults) -> None:
+        rule = faults.get("silence")
+        if rule is None:
+            return
+        if rule.seconds == 0:
+            await trio.sleep_forever()
+        await trio.sleep(rule.seconds)
+        raise Hangup(reset=rule.reset)
+
+    def _refuse_by_fault(self, faults: CallFaults, only: tuple[int, ...] = ()) -> None:
+        rule = faults.get("status")
+        if rule is not None and (not only or rule.status in only):
+            raise SimError(rule.status, "a scripted fault", code=rule.code)
+
+    def _admit(self, request: ModelRequest) -> tuple[Plan, Grant]:
+        try:
+            plan = self._plan(request)
+        except SimError:
+            self._stats.refused["invalid"] += 1
+            raise
+        grant = self._grant(plan.input_tokens, plan.max_output)
+        if self.config.prefix_cache:
+            plan.cached = self._cache.lookup(request, self._model.count_input)
+        return plan, grant
+
+    def _plan(self, request: ModelRequest) -> Plan:
+        models, context = self.config.models, self.config.length.context
+        if models and request.model not in models:
+            raise invalid(f"the model {request.model!r} does not exist", "model_not_found", 404)
+        if not request.messages:
+            raise invalid("messages: at least one is needed")
+        if request.max_tokens is not None and request.max_tokens < 1:
+            raise invalid("max_tokens: at least 1 is needed")
+        plan = self._model.plan(request)
+        if context is not None and plan.input_tokens + (request.max_tokens or 1) > context:
+            message = f"{plan.input_tokens} input tokens and max_tokens exceed the context of {context} tokens"
+            raise invalid(message, "context_length_exceeded")
+        return plan
+
+    def _grant(self, given: int, max_output: int) -> Grant:
+        now, stats = self.now(), self._stats
+        grant = self._enforcer.admit(now, given, max_output)
+        if isinstance(grant, Refusal):
+            stats.refused[grant.reason] += 1
+            raise throttled(grant, self._enforcer.readings(now))
+        stats.admitted += 1
+        stats.in_flight += 1
+        stats.peak_in_flight = max(stats.peak_in_flight, stats.in_flight)
+        stats.input_tokens.add(now, given)
+        return grant
+
+    async def _work(
+        self, request: ModelRequest, plan: Plan, grant: Grant, faults: CallFaults, headers_after: float, sink: Sink
+    ) -> Answer:
+        try:
+            self._refuse_by_fault(faults)
+        except SimError:
+            self._enforcer.settle(grant, self.now(), worked=False)
+            raise
+        slow = faults.get("slow_headers")
+        await trio.sleep(headers_after + (slow.seconds if slow else 0.0))
+        await sink.headers(self.readings())
+        beat = faults["heartbeats"].seconds if "heartbeats" in faults else 0.0
+        uncached = plan.input_tokens - plan.cached
+        await self._pause(plan.delay + uncached / self.config.latency.input_rate, beat, sink)
+        await self._decode(plan, grant, faults, beat, sink)
+        return self._answer(request, plan, faults)
+
+    def _answer(self, request: ModelRequest, plan: Plan, faults: CallFaults) -> Answer:
+        usage = Usage()
+        if "no_usage" not in faults:
+            cached = plan.cached if self.config.prefix_cache else None
+            usage = Usage(plan.input_tokens - plan.cached, cached, None, len(plan.tokens))
+        reply = ModelReply(plan.message(), plan.finish_reason, usage, request.model, plan.malformed())
+        return Answer(reply, 0 if "no_usage" in faults else 1 + ("duplicate_usage" in faults))
+
+    async def _decode(self, plan: Plan, grant: Grant, faults: CallFaults, beat: float, sink: Sink) -> None:
+        """Streams the tokens; the shared engine's speed is looked at once per chunk."""
+        latency = self.config.latency
+        breaks = sorted((rule.after_tokens, kind) for kind, rule in faults.items() if kind in _AFTER_TOKENS)
+        at, end = 0, len(plan.tokens)
+        self._decoding += 1
+        try:
+            due = self.now()
+            while True:
+                while breaks and (breaks[0][0] <= at or at == end):
+                    await self._break(faults, breaks.pop(0)[1], beat, sink)
+                if at == end:
+                    return
+                until = min(end, at + latency.chunk_tokens if at else 1)
+                if breaks:
+                    until = min(until, breaks[0][0])
+                due = max(due, self.now())
+                if at:
+                    due += (until - at) / min(plan.rate, latency.engine_rate / self._decoding)
+                await self._pause(due - self.now(), beat, sink)
+                self._enforcer.produced(grant, self.now(), until - at)
+                self._stats.output_tokens.add(self.now(), until - at)
+                await sink.deltas(plan.deltas(at, until))
+                at = until
+        finally:
+            self._decoding -= 1
+
+    async def _break(self, faults: CallFaults, kind: str, beat: float, sink: Sink) -> None:
+        if kind == "stall":
+            await self._pause(faults["stall"].seconds, beat, sink)
+        elif kind == "truncate":
+            raise Hangup(reset=faults["truncate"].reset)
+        else:
+            rule = faults["error_event"]
+            raise SimError(rule.status, "a scripted fault in the stream", code=rule.code, in_stream=True)
+
+    async def _pause(self, seconds: float, beat: float, sink: Sink) -> None:
+        while beat and seconds > beat:
+            await trio.sleep(beat)
+            await sink.alive()
+            seconds -= beat
+        await trio.sleep(max(0.0, seconds))
