@@ -239,11 +239,15 @@ class Admission:
         self._count(entry, ticket, work, 1, evictable=evictable)
 
     def _count(self, entry: _Tenant, ticket: Ticket, work: float, sign: int, *, evictable: bool) -> None:
-        entry.work_by_priority[ticket.priority] += sign * work
-        for waiting in (entry.waiting, self.all):
-            waiting.calls += sign
-            waiting.work += sign * work
-            if not ticket.agent:
+        own, every = entry.waiting, self.all
+        work *= sign
+        entry.work_by_priority[ticket.priority] += work
+        own.calls += sign
+        own.work += work
+        every.calls += sign
+        every.work += work
+        if not ticket.agent:
+            for waiting in (own, every):
                 waiting.http_calls += sign
                 waiting.http_bytes += sign * ticket.bytes
                 if evictable:
