@@ -1,18 +1,18 @@
-"""How large a call will be, learned from what the provider reported of the calls before it; one estimator per backend.
+"""How large a call will be, learned from what the provider reported of calls before it; one estimator per backend.
 
-**Input.** Tokens are taken as `ratio * bytes + MESSAGE_TOKENS * messages`. The ratio is that of two decayed sums, tokens
-over bytes, so that large calls, whose errors matter, weigh more than small ones. `cv` is the root of the decayed sum of
-squared errors over that of squared estimates, each error taken before the call taught anything: it is what the margin
-of `limits`, 4 * cv * sqrt(sum of e^2), asks for, and it contains the bias as well as the spread. Both start from a
-prior worth two calls: 0.25 tokens a byte (English text under byte-pair encodings has about four characters a token)
-and a cv of 0.3.
+**Input.** Tokens are taken as `ratio * bytes + MESSAGE_TOKENS * messages`. The ratio is that of two decayed sums,
+tokens over bytes, so that large calls, whose errors matter, weigh more than small ones. `cv` is the root of the decayed
+sum of squared errors over that of squared estimates, each error taken before the call taught anything: it is what the
+margin of `limits`, 4 * cv * sqrt(sum of e^2), asks for, and it contains the bias as well as the spread. Both start from
+a prior worth two calls: 0.25 tokens a byte (English text under byte-pair encodings has about four characters a token)
+and a cv of 0.3. The cv never falls below 0.01: calls that were all alike say little of the next one that is not.
 
 **Output.** `(n * own average + 2 * the backend's average) / (n + 2)`, n the key's calls up to 10: an empirical Bayes
 shrinkage towards the backend's mean, after B. Efron and C. Morris, "Stein's Paradox in Statistics" (1977). A key with
 little history is predicted like everybody; one with more, by itself. Averages move by 1/n, later by 0.1.
 
-**Cache.** The next call of a run repeats its previous input and adds to it, so a backend with a prefix cache reads about
-that much from it. The share that comes true is learned, and stays 0 until the backend reports a first cached token.
+**Cache.** The next call of a run repeats its previous input and adds to it, so a backend with a prefix cache reads
+about that much from it. The share that comes true is learned, and stays 0 until the backend reports a cached token.
 
 Known limits: unknown usage teaches nothing, and outputs cut off by `max_tokens` are averaged as they are. A call of
 another language or of images is estimated like the rest until enough of them were seen. Money and accounting never use
@@ -29,6 +29,7 @@ from orchestrator.policy.checks import require
 
 PRIOR_RATIO = 0.25
 PRIOR_CV = 0.3
+MIN_CV = 0.01
 PRIOR_OUTPUT = 256.0
 PRIOR_CALLS = 2
 MESSAGE_TOKENS = 4.0
@@ -110,17 +111,19 @@ class Estimator:
         n = min(own.n, OWN_CALLS)
         return min((n * own.value + PRIOR_CALLS * everybody) / (n + PRIOR_CALLS), max_tokens)
 
-    def cached(self, previous_input: float, input: float) -> float:
+    def cached(self, previous_input: float | None, input: float) -> float:
         """How much of `input` will be read from a cache, after a call of the same run with `previous_input`."""
-        return self._hits.value * min(previous_input, input)
+        return 0.0 if previous_input is None else self._hits.value * min(previous_input, input)
 
-    def observe(self, *, key: Hashable, bytes: int, messages: int, usage: Usage, previous_input: float = 0.0) -> None:
-        """Learns from a call that ended. `previous_input` is that of the run's call before, 0 if there was none."""
+    def observe(
+        self, *, key: Hashable, bytes: int, messages: int, usage: Usage, previous_input: float | None = None
+    ) -> None:
+        """Learns from a call that ended. `previous_input` is that of the run's call before, None if there was none."""
         whole = usage.all_input
         if whole is not None:
             self._learn_input(whole, bytes, messages)
             if usage.cached is not None:
-                self._learn_hit(usage.cached, min(previous_input, whole))
+                self._learn_hit(usage.cached, min(previous_input or 0.0, whole))
         if usage.output is not None:
             self._all_outputs.add(usage.output)
             # taken out and put back, so that the keys stay in order of their last call
@@ -139,7 +142,7 @@ class Estimator:
         self._squared_errors = DECAY * self._squared_errors + (whole - estimate) ** 2
         self._squared_estimates = DECAY * self._squared_estimates + estimate**2
         seen = self._squared_errors / self._squared_estimates
-        self._cv = math.sqrt((n * seen + PRIOR_CALLS * PRIOR_CV**2) / (n + PRIOR_CALLS))
+        self._cv = max(MIN_CV, math.sqrt((n * seen + PRIOR_CALLS * PRIOR_CV**2) / (n + PRIOR_CALLS)))
         if bytes > 0:
             self._tokens = DECAY * self._tokens + max(0.0, whole - MESSAGE_TOKENS * messages)
             self._bytes = DECAY * self._bytes + bytes
@@ -151,4 +154,5 @@ class Estimator:
         self._hits.add(min(cached / repeated, 1.0))
 
     def __repr__(self) -> str:
-        return f"<Estimator ratio={self._ratio:.3f} cv={self._cv:.3f} hit={self._hits.value:.2f} keys={len(self._outputs)}>"
+        learned = f"ratio={self._ratio:.3f} cv={self._cv:.3f} hit={self._hits.value:.2f}"
+        return f"<Estimator {learned} keys={len(self._outputs)}>"
