@@ -1,0 +1,50 @@
+"""How calls are ordered, as configuration: decoded whole, refused whole."""
+
+import math
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from agents.errors import InvalidLimits
+from agents.port import Priority
+from orchestrator.policy.run_order import Order
+
+_PRIORITIES = len(Priority)
+
+
+class FairConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """How calls are ordered.
+
+    `minimum_share` is the part of the service that each backlogged lower priority gets; `credit_calls` how far, in mean
+    calls, a flow that becomes active may start behind the others. `order` is the rule inside a job, with `overtaking`
+    in seconds and `seconds_per_mean` in seconds per mean call (see `run_order.py`). Weights are relative to 1:
+    `weights` by tenant, `job_weights` by "tenant/job". Raises `InvalidLimits`.
+    """
+
+    minimum_share: float = 0.05
+    credit_calls: float = 3.0
+    order: Order = "least_attained"
+    weights: Mapping[str, float] = {}
+    job_weights: Mapping[str, float] = {}
+    overtaking: float = 600.0
+    seconds_per_mean: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.minimum_share <= 1.0 / _PRIORITIES:
+            raise InvalidLimits("minimum_share", f"must be from 0 to 1/{_PRIORITIES}, is {self.minimum_share}")
+        for field in ("credit_calls", "overtaking", "seconds_per_mean"):
+            value = getattr(self, field)
+            if not 0.0 <= value < math.inf:
+                raise InvalidLimits(field, f"must be a number from 0, is {value}")
+        if self.order not in ("least_attained", "las", "fifo"):
+            raise InvalidLimits("order", f"must be least_attained, las or fifo, is {self.order!r}")
+        for name, weight in self.weights.items():
+            check_weight(f"weights.{name}", weight)
+        for name, weight in self.job_weights.items():
+            check_weight(f"job_weights.{name}", weight)
+
+
+def check_weight(field: str, weight: float) -> None:
+    """Raises `InvalidLimits` unless the weight is finite and above 0."""
+    if not 0.0 < weight < math.inf:
+        raise InvalidLimits(field, f"must be a number above 0, is {weight}")
