@@ -40,7 +40,8 @@ class Flow(Struct, frozen=True):
 class Call:
     """One model request on its way from a caller to a backend and back.
 
-    `deadline` is on trio's clock. `agent` marks calls of the daemon's own agents, which are exempt from the
+    `deadline` is on trio's clock. `restartable` says that the reader of the deltas understands a reset delta, so that
+    a failed attempt may be tried again although part of it was delivered. `agent` marks calls of the daemon's own agents, which are exempt from the
     queue's caps (live runs are bounded and have one call at a time). `ticket` belongs to the owner.
     """
 
@@ -54,6 +55,7 @@ class Call:
         "outcome",
         "priority",
         "request",
+        "restartable",
         "ticket",
     )
 
@@ -65,6 +67,7 @@ class Call:
         *,
         deadline: float = math.inf,
         deltas: "trio.MemorySendChannel[tuple[Delta, ...]] | None" = None,
+        restartable: bool = True,
         agent: bool = True,
     ) -> None:
         self.request = request
@@ -72,6 +75,7 @@ class Call:
         self.priority = priority
         self.deadline = deadline
         self.deltas = deltas
+        self.restartable = restartable
         self.agent = agent
         self.abandoned = False
         self.outcome: ModelReply | ModelError | None = None

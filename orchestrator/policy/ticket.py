@@ -11,8 +11,10 @@ from agents.port import Priority
 
 if TYPE_CHECKING:
     from orchestrator.policy.limits import Lease
+    from orchestrator.policy.run_table import RunState
 
 TicketState = Literal["new", "queued", "live", "waiting", "done"]
+TicketStage = Literal["sent", "answering", "streaming"]
 
 
 class Ticket:
@@ -27,6 +29,7 @@ class Ticket:
         "call",
         "charge",
         "deadline",
+        "delivered",
         "eligible_since",
         "endpoint",
         "endpoint_lease",
@@ -42,12 +45,15 @@ class Ticket:
         "priority",
         "queue_node",
         "run",
+        "run_state",
         "seq",
+        "stage",
         "started",
         "state",
         "streamed",
         "tenant",
         "tenant_lease",
+        "waited",
     )
 
     def __init__(
@@ -87,18 +93,22 @@ class Ticket:
         self.cached = cached
         self.output = output
         self.max_output = max_output
-        # order
+        # order; `run_state` is what is remembered of earlier calls of its run, None for a call without one
+        self.run_state: RunState | None = None
         self.key: float | None = None
         self.queue_node: Any = None
         self.charge = 0.0
         self.passed = 0.0
         # where it stands
         self.state: TicketState = "new"
+        self.stage: TicketStage = "sent"
         self.attempts = 0
         self.eligible_since = arrived
         self.not_before = 0.0
         self.started = 0.0
         self.streamed = 0.0
+        self.waited = 0.0
+        self.delivered = False
         self.held_by = ""
         # what it holds while live
         self.endpoint: Any = None

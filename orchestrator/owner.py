@@ -1,0 +1,310 @@
+"""The backend-owner task: one queue, one inbox, every call finished exactly once.
+
+A turn reads all notes, at most `SUBMITS_PER_TURN` submits, starts what may start, and is one checkpoint. Between turns
+the owner sleeps until something arrives or the next known time comes; there is no ticker.
+
+All decisions are the policy's (`orchestrator.policy.dispatch`), which never awaits; the owner carries them out and says
+what happened. Only the owner finishes a call, in `_finish`, which is synchronous and idempotent. When it ends, for
+whatever reason, it closes its inbox and finishes every call it holds, so no caller waits for ever.
+"""
+
+import math
+import random
+from collections.abc import Callable, Sequence
+
+import trio
+from msgspec import Struct, field
+
+from agents.errors import CallerGone, ModelError, OwnerClosed, QueueTimeout
+from agents.messages import ModelReply, Usage
+from agents.port import Call
+from orchestrator.attempt import Attempt, Clocks, slot
+from orchestrator.backends.base import Backend
+from orchestrator.inbox import CallInbox
+from orchestrator.policy.breaker import Breaker, BreakerConfig
+from orchestrator.policy.concurrency import Concurrency, ConcurrencyConfig
+from orchestrator.policy.dispatch import DispatchConfig, Dispatcher, Start, WaitUntil
+from orchestrator.policy.endpoints import EndpointState
+from orchestrator.policy.estimate import Estimator
+from orchestrator.policy.limits import InFlightSpec, LimitSet, LimitSpec
+from orchestrator.policy.retry import GiveUp
+from orchestrator.policy.ticket import Ticket
+from orchestrator.statistics import OwnerStatistics, take_statistics
+from orchestrator.transitions import Hook, Transition, TransitionKind
+
+SUBMITS_PER_TURN = 256
+
+
+class Endpoint(Struct, frozen=True):
+    """One key or replica of a backend, and what it allows."""
+
+    name: str
+    backend: Backend
+    limits: tuple[LimitSpec, ...] = ()
+    in_flight: InFlightSpec | None = None
+    concurrency: ConcurrencyConfig = field(default_factory=ConcurrencyConfig)
+    breaker: BreakerConfig = field(default_factory=BreakerConfig)
+
+
+class OwnerConfig(Struct, frozen=True):
+    """One backend's owner: its name in metrics and messages, its policy and its clocks."""
+
+    name: str
+    dispatch: DispatchConfig = field(default_factory=DispatchConfig)
+    clocks: Clocks = field(default_factory=Clocks)
+
+
+class _Lane:
+    """The slots of one endpoint: they start when first needed and live as long as the owner."""
+
+    __slots__ = ("connect", "receive", "send", "slots")
+
+    def __init__(self, backend: Backend) -> None:
+        self.connect = backend.connect
+        # The policy bounds the attempts in flight, so this channel never holds more than that.
+        self.send, self.receive = trio.open_memory_channel[Attempt](math.inf)
+        self.slots = 0
+
+
+class Owner:
+    """Owns one backend. Use: `await nursery.start(owner.run)`, then `OwnerPort(owner.inbox, flow)` for callers.
+
+    `hooks` see every transition; they are synchronous and never raise. `on_turn` is told each turn's seconds of work.
+    """
+
+    def __init__(
+        self,
+        config: OwnerConfig,
+        endpoints: Sequence[Endpoint],
+        *,
+        hooks: Sequence[Hook] = (),
+        on_turn: Callable[[float], None] | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        if not endpoints:
+            raise ValueError(f"backend {config.name}: at least one endpoint is needed")
+        self.config = config
+        self.endpoints = tuple(endpoints)
+        self.inbox = CallInbox(config.name)
+        self._hooks = tuple(hooks)
+        self._on_turn = on_turn
+        self._rng = rng or random.Random()
+        self._lanes = [_Lane(endpoint.backend) for endpoint in endpoints]
+        self._open: dict[Call, Attempt | None] = {}
+        self._policy: Dispatcher | None = None
+        self._slots: trio.Nursery | None = None
+        self._ending = False
+
+    async def run(self, *, task_status: "trio.TaskStatus[None]" = trio.TASK_STATUS_IGNORED) -> None:
+        """Serves until it is closed and has finished everything, or is cancelled."""
+        if self._policy is not None:
+            raise RuntimeError(f"the owner of backend {self.config.name} has run already")
+        self._policy = self._make_policy(trio.current_time())
+        try:
+            async with trio.open_nursery() as self._slots:
+                task_status.started()
+                try:
+                    await self._serve(self._policy)
+                finally:
+                    self._end_calls()
+                    self._slots.cancel_scope.cancel()
+        finally:
+            self._end_calls()
+
+    def close(self) -> None:
+        """Takes no new calls; `run` returns when the calls it holds are finished. Idempotent."""
+        self.inbox.close()
+        self.inbox.ring()
+
+    @property
+    def policy(self) -> Dispatcher:
+        """The owner's decisions, to look at; changing anything there is the owner's business alone."""
+        if self._policy is None:
+            raise RuntimeError(f"the owner of backend {self.config.name} does not run yet")
+        return self._policy
+
+    def statistics(self) -> OwnerStatistics:
+        """Counts and gauges at this moment."""
+        return take_statistics(
+            self.config.name,
+            self.policy,
+            waiting=self.inbox.waiting(),
+            held=len(self._open),
+            live=sum(attempt is not None for attempt in self._open.values()),
+            now=trio.current_time(),
+        )
+
+    def _make_policy(self, now: float) -> Dispatcher:
+        estimator = Estimator()
+        states = [
+            EndpointState(
+                index,
+                endpoint.name,
+                LimitSet(endpoint.limits, endpoint.in_flight, now=now, cv=lambda: estimator.cv),
+                Concurrency(endpoint.concurrency),
+                Breaker(endpoint.breaker),
+            )
+            for index, endpoint in enumerate(self.endpoints)
+        ]
+        return Dispatcher(self.config.dispatch, states, estimator=estimator, rng=self._rng, now=now)
+
+    # Turns
+
+    async def _serve(self, policy: Dispatcher) -> None:
+        while True:
+            now = trio.current_time()
+            for call in self.inbox.take_notes():
+                self._look_at(policy, call, now)
+            for call in self.inbox.take_submits(SUBMITS_PER_TURN):
+                self._take_in(policy, call, now)
+            for ticket in policy.expired(now):
+                self._expire(ticket, now)
+            wake_at = self._start_ready(policy, now)
+            if self._on_turn is not None:
+                self._on_turn(trio.current_time() - now)
+            if self.inbox.closed and not self._open and not self.inbox.waiting():
+                return
+            await self.inbox.wait(wake_at)
+
+    def _take_in(self, policy: Dispatcher, call: Call, now: float) -> None:
+        if call.abandoned:
+            return
+        ticket = policy.ticket(call, now)
+        self._open[call] = None
+        answer = policy.admit(ticket, now)
+        if isinstance(answer, ModelError):
+            self._finish(call, answer, now)
+            return
+        self._emit("queued", ticket, now)
+        for evicted in answer.evicted:
+            self._finish(evicted.ticket.call, evicted.error, now)
+
+    def _start_ready(self, policy: Dispatcher, now: float) -> float:
+        while True:
+            decision = policy.next(now)
+            if not isinstance(decision, Start):
+                return decision.at if isinstance(decision, WaitUntil) else math.inf
+            self._start(decision.ticket, decision.endpoint, now)
+
+    def _start(self, ticket: Ticket, endpoint: EndpointState, now: float) -> None:
+        call: Call = ticket.call
+        lane = self._lanes[endpoint.index]
+        if endpoint.concurrency.in_flight > lane.slots:
+            assert self._slots is not None
+            lane.slots += 1
+            self._slots.start_soon(slot, lane.connect, lane.receive, name=f"slot {endpoint.name}/{lane.slots}")
+        attempt = Attempt(call, endpoint.name, self.config.clocks, self.inbox.note, now=now, delivered=ticket.delivered)
+        self._open[call] = attempt
+        lane.send.send_nowait(attempt)
+        waited = now - ticket.eligible_since
+        ticket.waited += waited
+        self._emit("started", ticket, now, waited=waited)
+
+    def _look_at(self, policy: Dispatcher, call: Call, now: float) -> None:
+        """Acts on whatever has happened to a call since it was last looked at."""
+        if call not in self._open:
+            return
+        ticket: Ticket = call.ticket
+        attempt = self._open[call]
+        if attempt is None:
+            if call.abandoned:
+                policy.drop(ticket, now)
+                self._finish(call, CallerGone("the caller left the queue"), now)
+            return
+        first = ticket.stage != "streaming" and attempt.first_token_at is not None
+        policy.progressed(ticket, attempt, now)
+        if first:
+            at = attempt.first_token_at
+            assert at is not None
+            self._emit("first_token", ticket, at, seconds=at - ticket.started)
+        if attempt.outcome is not None:
+            self._ended(policy, ticket, attempt, attempt.outcome, now)
+        elif call.abandoned:
+            attempt.abort("caller")
+
+    def _ended(
+        self, policy: Dispatcher, ticket: Ticket, attempt: Attempt, outcome: ModelReply | ModelError, now: float
+    ) -> None:
+        call: Call = ticket.call
+        ticket.delivered = attempt.delivered
+        answer = policy.ended(ticket, outcome, now)
+        kind = outcome.kind if isinstance(outcome, ModelError) else "ok"
+        self._emit("attempt_ended", ticket, now, outcome=kind, seconds=now - ticket.started, usage=outcome.usage)
+        if answer is None:
+            self._finish(call, outcome, now)
+        elif isinstance(answer, GiveUp):
+            self._finish(call, answer.error, now)
+        elif call.abandoned or self._ending:
+            policy.drop(ticket, now)
+            self._finish(call, outcome, now)
+        else:
+            self._open[call] = None
+            self._emit("retrying", ticket, now, outcome=kind, seconds=answer.at - now)
+
+    def _expire(self, ticket: Ticket, now: float) -> None:
+        waited = now - ticket.arrived
+        ticket.waited = waited
+        reason = f", held by {ticket.held_by}" if ticket.held_by else ""
+        error = QueueTimeout(f"backend {self.config.name}: the deadline passed after {waited:.1f} s in queue{reason}")
+        self._finish(ticket.call, error, now)
+
+    # Endings
+
+    def _finish(self, call: Call, outcome: ModelReply | ModelError, now: float) -> None:
+        """The one place where a call leaves the owner. Idempotent."""
+        if call not in self._open:
+            return
+        del self._open[call]
+        call.resolve(outcome)
+        ticket: Ticket = call.ticket
+        kind = outcome.kind if isinstance(outcome, ModelError) else "ok"
+        seconds = now - ticket.arrived
+        self._emit("finished", ticket, now, outcome=kind, seconds=seconds, waited=ticket.waited, usage=outcome.usage)
+
+    def _end_calls(self) -> None:
+        """Finishes every call there is, those still in the inbox included, and lets no more in."""
+        self._ending = True
+        now = trio.current_time()
+        closed = OwnerClosed(f"backend {self.config.name}: its owner has ended")
+        for call in self.inbox.break_off():
+            call.resolve(closed)
+        for call, attempt in list(self._open.items()):
+            if attempt is None:
+                self.policy.drop(call.ticket, now)
+                self._finish(call, closed, now)
+            else:
+                attempt.abort("owner")
+                self._ended(self.policy, call.ticket, attempt, attempt.outcome or closed, now)
+
+    def _emit(
+        self,
+        kind: TransitionKind,
+        ticket: Ticket,
+        at: float,
+        *,
+        outcome: str = "",
+        waited: float = 0.0,
+        seconds: float = 0.0,
+        usage: Usage | None = None,
+    ) -> None:
+        if not self._hooks:
+            return
+        transition = Transition(
+            kind=kind,
+            at=at,
+            backend=self.config.name,
+            flow=ticket.call.flow,
+            priority=ticket.priority,
+            endpoint=ticket.endpoint.name if ticket.endpoint is not None else "",
+            attempt=ticket.attempts,
+            outcome=outcome,
+            waited=waited,
+            seconds=seconds,
+            held_by=ticket.held_by,
+            usage=usage,
+        )
+        for hook in self._hooks:
+            hook(transition)
+
+    def __repr__(self) -> str:
+        return f"<Owner {self.config.name} open={len(self._open)} {self.inbox!r}>"

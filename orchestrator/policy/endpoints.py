@@ -1,0 +1,108 @@
+"""Where a call may go: the endpoints of one backend, and the choice among them.
+
+An endpoint is a key or a replica with limits, a concurrency limit and a breaker of its own. A run prefers the endpoint
+that served it before, whose cache may still hold its prefix, for up to `sticky_seconds`; then it takes any. Among the
+others the one with the smallest share of its concurrency in use is asked first.
+"""
+
+import math
+from collections.abc import Sequence
+
+from agents.errors import ModelError, Overloaded, Throttled
+from orchestrator.policy.breaker import Breaker
+from orchestrator.policy.concurrency import Concurrency
+from orchestrator.policy.limits import Blocked, LimitSet
+from orchestrator.policy.ticket import Ticket
+
+
+class EndpointState:
+    """One endpoint as the policy sees it."""
+
+    __slots__ = ("_busy", "breaker", "concurrency", "gate", "index", "limits", "name")
+
+    def __init__(self, index: int, name: str, limits: LimitSet, concurrency: Concurrency, breaker: Breaker) -> None:
+        self.index = index
+        self.name = name
+        self.limits = limits
+        self.concurrency = concurrency
+        self.breaker = breaker
+        self.gate = -math.inf
+        """Nothing is sent before this time, since the provider asked to wait and did not say for which limit."""
+        self._busy = Blocked("calls in flight", math.inf, 1.0, "in_flight")
+
+    def check(self, ticket: Ticket, now: float) -> Blocked | None:
+        """None if the call may go out now, else what is in the way and when to look again."""
+        if not self.concurrency.has_room():
+            return self._busy
+        if not self.breaker.allows(now):
+            return Blocked("breaker", self.breaker.until(), 1.0, "in_flight")
+        if now < self.gate:
+            return Blocked("retry-after", self.gate, 1.0, "in_flight")
+        return self.limits.check(ticket, now)
+
+    def start(self, ticket: Ticket, now: float) -> None:
+        """Takes everything the call needs here. Only after `check` found nothing in the way."""
+        self.concurrency.started()
+        self.breaker.started(now)
+        ticket.endpoint = self
+        ticket.endpoint_lease = self.limits.reserve(ticket, now)
+
+    def ended(self, ticket: Ticket, error: ModelError | None, now: float) -> None:
+        """Books the end of an attempt that started at `ticket.started`; its lease is settled elsewhere."""
+        sent = ticket.started
+        self.concurrency.ended(now, sent=sent, error=error)
+        if error is None:
+            self.breaker.success(now, sent=sent)
+            return
+        self.breaker.failure(error, now, sent=sent)
+        if not isinstance(error, Throttled | Overloaded):
+            return
+        named = isinstance(error, Throttled) and self.limits.throttled(error.exhausted, error.retry_after, now)
+        if not named and error.retry_after is not None:
+            self.gate = max(self.gate, now + error.retry_after)
+
+    def __repr__(self) -> str:
+        return f"<EndpointState {self.name} {self.concurrency!r} {self.breaker!r}>"
+
+
+class Placement:
+    """The choice among endpoints."""
+
+    __slots__ = ("_endpoints", "_single", "_sticky")
+
+    def __init__(self, endpoints: Sequence[EndpointState], sticky_seconds: float) -> None:
+        self._endpoints = list(endpoints)
+        self._single = self._endpoints[0] if len(self._endpoints) == 1 else None
+        self._sticky = sticky_seconds
+
+    def place(self, ticket: Ticket, preferred: int | None, now: float) -> EndpointState | Blocked:
+        """An endpoint that takes the call now, or the obstacle that will be gone first.
+
+        A call that only waits for its preferred endpoint gets an obstacle named `sticky`, which blocks nobody else.
+        """
+        if self._single is not None:
+            return self._single.check(ticket, now) or self._single
+        favourite = self._endpoints[preferred] if preferred is not None and preferred < len(self._endpoints) else None
+        obstacle: Blocked | None = None
+        if favourite is not None:
+            obstacle = favourite.check(ticket, now)
+            if obstacle is None:
+                return favourite
+        for endpoint in sorted(self._endpoints, key=_load):
+            if endpoint is favourite:
+                continue
+            blocked = endpoint.check(ticket, now)
+            if blocked is None:
+                patience = ticket.eligible_since + self._sticky
+                if favourite is not None and now < patience and favourite.breaker.allows(now):
+                    return Blocked("sticky", patience, 0.0, "window")
+                return endpoint
+            if obstacle is None or blocked.until < obstacle.until:
+                obstacle = blocked
+        assert obstacle is not None, "a backend has at least one endpoint"
+        return obstacle
+
+
+def _load(endpoint: EndpointState) -> float:
+    concurrency = endpoint.concurrency
+    return concurrency.in_flight / concurrency.limit
