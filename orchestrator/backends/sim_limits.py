@@ -119,6 +119,9 @@ class Enforcer:
 
     def admit(self, now: float, given: int, max_output: int) -> Grant | Refusal:
         """Admits a call of `given` input tokens and at most `max_output` output tokens by all limits, or refuses it."""
+        if not self.limits and self.max_concurrency is None:
+            self.in_flight += 1
+            return Grant(given, [])
         needs = [(limit, limit.at_arrival(given, max_output)) for limit in self.limits]
         refusal = self._refusal(now, needs)
         if refusal is not None:
@@ -165,4 +168,4 @@ class Enforcer:
 
     def readings(self, now: float) -> tuple[Reading, ...]:
         """What the response headers say of every limit."""
-        return tuple(limit.reading(now) for limit in self.limits)
+        return tuple([limit.reading(now) for limit in self.limits]) if self.limits else ()

@@ -97,6 +97,11 @@ class SimProvider:
         self._stats.faults["refuse"] += 1
         return True
 
+    def count_invalid(self, error: SimError) -> None:
+        """Counts a request that makes no sense, and puts the limits on its answer like on any other."""
+        self._stats.refused["invalid"] += 1
+        error.readings = self.readings()
+
     async def serve(self, request: ModelRequest, sink: Sink) -> Answer:
         """Works one call. Raises `SimError` and `Hangup`; cancelling it is the client going away."""
         stats = self._stats
@@ -129,8 +134,8 @@ class SimProvider:
         """The answer of an `instant` provider: enforced and counted like any other, without delay or faults."""
         self._stats.arrived += 1
         given = self._model.count_input(request) if self._enforcer.limits else request.input_bytes() // 4 + 1
-        grant = self._grant(given, request.max_tokens or self.config.length.default_max)
-        output, now = _INSTANT_TOKENS, self.now()
+        now, output = self.now(), _INSTANT_TOKENS
+        grant = self._grant(now, given, request.max_tokens or self.config.length.default_max)
         self._enforcer.produced(grant, now, output)
         self._enforcer.settle(grant, now)
         self._stats.output_tokens.add(now, output)
@@ -155,10 +160,10 @@ class SimProvider:
     def _admit(self, request: ModelRequest) -> tuple[Plan, Grant]:
         try:
             plan = self._plan(request)
-        except SimError:
-            self._stats.refused["invalid"] += 1
+        except SimError as error:
+            self.count_invalid(error)
             raise
-        grant = self._grant(plan.input_tokens, plan.max_output)
+        grant = self._grant(self.now(), plan.input_tokens, plan.max_output)
         if self.config.prefix_cache:
             plan.cached = self._cache.lookup(request, self._model.count_input)
         return plan, grant
@@ -177,8 +182,8 @@ class SimProvider:
             raise invalid(message, "context_length_exceeded")
         return plan
 
-    def _grant(self, given: int, max_output: int) -> Grant:
-        now, stats = self.now(), self._stats
+    def _grant(self, now: float, given: int, max_output: int) -> Grant:
+        stats = self._stats
         grant = self._enforcer.admit(now, given, max_output)
         if isinstance(grant, Refusal):
             stats.refused[grant.reason] += 1
