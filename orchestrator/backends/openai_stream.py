@@ -1,0 +1,145 @@
+"""Chunks of a chat completion put together into deltas and one reply: pure, no I/O.
+
+A whole document goes the same way as a stream (its `message` is one large delta), so both give replies of one shape.
+Only choice 0 is read: a model request asks for one answer. Usage that several chunks report (on the finishing chunk
+and on a trailing one, or running totals in each) is the latest value of each field, never a sum.
+"""
+
+import secrets
+from collections.abc import Callable
+
+import msgspec
+
+from agents.messages import Delta, FinishReason, Message, ModelReply, ToolCallDelta, Usage
+from orchestrator.backends.openai_text import TextJoiner, scrub
+from orchestrator.backends.openai_tools import ToolCallAssembler, is_json_object
+from orchestrator.backends.openai_wire import ChoiceWire, ChunkWire, DeltaWire, normalise_usage
+
+_REASONS: dict[str, FinishReason] = {
+    "stop": "stop",
+    "eos": "stop",
+    "eos_token": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "tool_use": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "content_filter": "content_filter",
+    "safety": "content_filter",
+    "refusal": "content_filter",
+}
+
+_BROKEN = frozenset({"error", "abort", "aborted", "cancelled", "canceled"})
+"""Words by which servers say that they broke off: no answer is complete with them."""
+
+
+def new_call_id() -> str:
+    """An id in the dialect's form, unique across transcripts."""
+    return f"call_{secrets.token_hex(12)}"
+
+
+class ReplyAssembler:
+    """Takes chunks, gives what each adds, and in the end the whole reply."""
+
+    def __init__(self, new_id: Callable[[], str] = new_call_id) -> None:
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._text_joiner = TextJoiner()
+        self._reasoning_joiner = TextJoiner()
+        self._tools = ToolCallAssembler(new_id)
+        self._finish: str | None = None
+        self._refused = False
+        self._model = ""
+        self.usage: Usage | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether the server said why the answer ended; without that it is not complete."""
+        return self._finish is not None and self._finish.lower() not in _BROKEN
+
+    @property
+    def partial(self) -> str:
+        """The text so far."""
+        return "".join(self._text)
+
+    def add(self, chunk: ChunkWire) -> Delta | None:
+        """What the chunk adds for a reader; None if that is nothing (a role, usage, an empty string)."""
+        if chunk.usage is not None:
+            self._add_usage(chunk)
+        if chunk.model and not self._model:
+            self._model = scrub(chunk.model)
+        if not chunk.choices:
+            return None
+        delta: Delta | None = None
+        for choice in chunk.choices:
+            if not choice.index:
+                delta = self._add_choice(choice)
+        return delta
+
+    def finish(self) -> Delta | None:
+        """What was held back, once no more chunks come."""
+        text, reasoning = self._text_joiner.finish(), self._reasoning_joiner.finish()
+        return self._keep(text, reasoning, ())
+
+    def reply(self) -> ModelReply:
+        """The whole reply; call it only when `finished`."""
+        calls = self._tools.calls()
+        message = Message("assistant", self.partial, calls, reasoning="".join(self._reasoning))
+        malformed = tuple(call.id for call in calls if not is_json_object(call.arguments))
+        return ModelReply(message, self._reason(), self.usage or Usage(), self._model, malformed)
+
+    def _reason(self) -> FinishReason:
+        reason = _REASONS.get((self._finish or "").lower(), "stop")
+        if reason == "stop" and self._tools:
+            return "tool_calls"
+        if reason == "tool_calls" and not self._tools:
+            return "stop"
+        if reason == "stop" and self._refused:
+            return "content_filter"
+        return reason
+
+    def _add_usage(self, chunk: ChunkWire) -> None:
+        new = normalise_usage(chunk.usage)
+        if new is None or self.usage is None:
+            self.usage = new or self.usage
+            return
+        old = self.usage
+        if new.input is None:
+            self.usage = msgspec.structs.replace(old, output=new.output)
+        elif new.output is None:
+            self.usage = msgspec.structs.replace(new, output=old.output)
+        else:
+            self.usage = new
+
+    def _add_choice(self, choice: ChoiceWire) -> Delta | None:
+        if choice.finish_reason:
+            self._finish = choice.finish_reason
+        wire = choice.delta or choice.message
+        return self._add_delta(wire) if wire is not None else None
+
+    def _add_delta(self, wire: DeltaWire) -> Delta | None:
+        text = wire.content or ""
+        if wire.refusal:
+            self._refused = True
+            text += wire.refusal
+        # Some servers send both names with the same text.
+        reasoning = wire.reasoning_content or wire.reasoning or ""
+        calls: tuple[ToolCallDelta, ...] = ()
+        if wire.tool_calls:
+            added = [self._tools.add(call) for call in wire.tool_calls]
+            calls = tuple(call for call in added if call is not None)
+        return self._keep(
+            self._text_joiner.add(text) if text else "",
+            self._reasoning_joiner.add(reasoning) if reasoning else "",
+            calls,
+        )
+
+    def _keep(self, text: str, reasoning: str, calls: tuple[ToolCallDelta, ...]) -> Delta | None:
+        if text:
+            self._text.append(text)
+        if reasoning:
+            self._reasoning.append(reasoning)
+        return Delta(text, reasoning, calls) if text or reasoning or calls else None

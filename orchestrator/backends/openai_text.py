@@ -1,0 +1,36 @@
+"""Lone surrogates: JSON escapes can name half a character, and no UTF-8 can carry it further."""
+
+
+def scrub(text: str) -> str:
+    """The text with surrogate pairs joined and every lone half replaced by U+FFFD."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+class TextJoiner:
+    """Scrubs a text that comes in pieces; a first half at the end of a piece waits for its second half."""
+
+    __slots__ = ("_half",)
+
+    def __init__(self) -> None:
+        self._half = ""
+
+    def add(self, text: str) -> str:
+        if text.isascii() and not self._half:
+            return text
+        text = self._half + text
+        self._half = ""
+        if "\ud800" <= text[-1:] <= "\udbff":
+            self._half = text[-1]
+            text = text[:-1]
+        return scrub(text)
+
+    def finish(self) -> str:
+        """What is left when no more text comes."""
+        half, self._half = self._half, ""
+        return scrub(half)

@@ -1,0 +1,275 @@
+"""A scripted upstream on a real loopback socket: it sends exactly the bytes a test gives, and says what it saw."""
+
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+from msgspec import Struct
+
+from agents.messages import Delta, Message, ModelRequest, Usage
+from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
+from orchestrator.policy.feedback import Reading
+
+PATIENCE = 5.0
+"""Seconds after which a test that waits for something has failed; never reached when it passes."""
+
+
+class Received(Struct):
+    """One request as it arrived. `connection` counts accepted sockets from 0."""
+
+    connection: int
+    head: bytes
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    def header(self, name: str) -> str | None:
+        for line in self.head.decode("latin-1").split("\r\n")[1:]:
+            key, _, value = line.partition(":")
+            if key.strip().lower() == name:
+                return value.strip()
+        return None
+
+
+class Talk:
+    """One accepted connection, as a script sees it."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.stream = stream
+        self._buffer = b""
+
+    async def send(self, data: bytes) -> None:
+        await self.stream.send_all(data)
+
+    async def abort(self) -> None:
+        """Closes with a reset rather than an orderly end."""
+        self.stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+        await self.stream.aclose()
+
+    async def close(self) -> None:
+        await self.stream.aclose()
+
+    async def client_left(self) -> None:
+        """Waits until the client has closed its side."""
+        try:
+            while await self.stream.receive_some():
+                pass
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+
+    async def read_request(self) -> tuple[bytes, bytes] | None:
+        """The next request's head and body; None once the client has closed."""
+        while b"\r\n\r\n" not in self._buffer:
+            if not await self._more():
+                return None
+        head, _, rest = self._buffer.partition(b"\r\n\r\n")
+        self._buffer = rest
+        length = 0
+        for line in head.lower().split(b"\r\n"):
+            if line.startswith(b"content-length:"):
+                length = int(line.partition(b":")[2])
+        while len(self._buffer) < length:
+            if not await self._more():
+                return None
+        body, self._buffer = self._buffer[:length], self._buffer[length:]
+        return head, body
+
+    async def _more(self) -> bool:
+        try:
+            data = await self.stream.receive_some(65536)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return False
+        self._buffer += data
+        return bool(data)
+
+
+Script = bytes | Callable[[Talk], Awaitable[None]]
+
+
+class Upstream:
+    """Answers the n-th request by the n-th script, over all connections; the last script answers all later ones."""
+
+    def __init__(self, scripts: Sequence[Script], listener: trio.SocketListener) -> None:
+        self.scripts = list(scripts)
+        self.port: int = listener.socket.getsockname()[1]
+        self.received: list[Received] = []
+        self.accepted = 0
+        self.open = 0
+        self._changed = trio.Event()
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def backend(self, **options: Any) -> OpenAIBackend:
+        return OpenAIBackend(OpenAIConfig(name="test", base_url=self.base_url, **options), environ={})
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Waits until the condition holds; looked at whenever a connection opens, closes or brings a request."""
+        with trio.fail_after(PATIENCE):
+            while not condition():
+                await self._changed.wait()
+
+    async def handle(self, stream: trio.SocketStream) -> None:
+        number = self.accepted
+        self.accepted += 1
+        self.open += 1
+        talk = Talk(stream)
+        try:
+            self._note()
+            while (request := await talk.read_request()) is not None:
+                script = self.scripts[min(len(self.received), len(self.scripts) - 1)]
+                self.received.append(Received(number, *request))
+                self._note()
+                if isinstance(script, bytes):
+                    await talk.send(script)
+                else:
+                    await script(talk)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        finally:
+            self.open -= 1
+            self._note()
+
+    def _note(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
+
+
+@asynccontextmanager
+async def upstream(*scripts: Script) -> AsyncGenerator[Upstream, None]:
+    """Serves the scripts on a port of its own until the block ends."""
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    server = Upstream(scripts, listener)
+    with trio.fail_after(4 * PATIENCE):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.serve_listeners, server.handle, [listener])
+            yield server
+            nursery.cancel_scope.cancel()
+
+
+# Bytes of HTTP.
+
+
+def head(status: int = 200, content_type: str = "text/event-stream", **headers: str) -> bytes:
+    """A response head; underscores in header names become dashes."""
+    lines = [f"HTTP/1.1 {status} Whatever", f"content-type: {content_type}"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def stream_head(**headers: str) -> bytes:
+    return head(transfer_encoding="chunked", **headers)
+
+
+def frame(data: bytes) -> bytes:
+    """One HTTP chunk."""
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+END = b"0\r\n\r\n"
+
+
+def stream(*events: bytes, **headers: str) -> bytes:
+    """A whole event-stream response, every event in an HTTP chunk of its own."""
+    return stream_head(**headers) + b"".join(map(frame, events)) + END
+
+
+def whole(status: int, body: bytes, content_type: str = "application/json", **headers: str) -> bytes:
+    """A whole response with a content length."""
+    return head(status, content_type, content_length=str(len(body)), **headers) + body
+
+
+def failure(status: int, error: object, **headers: str) -> bytes:
+    return whole(status, json.dumps({"error": error}).encode(), **headers)
+
+
+# Events of the dialect.
+
+
+def event(payload: object) -> bytes:
+    return b"data: " + json.dumps(payload).encode() + b"\n\n"
+
+
+def chunk(
+    content: str | None = None, *, finish: str | None = None, usage: object = None, **delta: object
+) -> dict[str, object]:
+    if content is not None:
+        delta["content"] = content
+    payload: dict[str, object] = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion.chunk",
+        "model": "m-1",
+        "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+    }
+    if usage is not None:
+        payload["usage"] = usage
+    return payload
+
+
+def text(content: str) -> bytes:
+    return event(chunk(content))
+
+
+def tool(index: int | None = 0, **fields: object) -> bytes:
+    """A tool-call fragment; `name` and `arguments` go where they belong."""
+    function = {key: fields.pop(key) for key in ("name", "arguments") if key in fields}
+    return event(chunk(tool_calls=[{"index": index, "function": function, **fields}]))
+
+
+STOP = event(chunk(finish="stop"))
+CALLS = event(chunk(finish="tool_calls"))
+DONE = b"data: [DONE]\n\n"
+USAGE = {"prompt_tokens": 10, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 3}}
+
+
+def trailing(usage: object = USAGE) -> bytes:
+    """The chunk that carries usage alone."""
+    return event({"object": "chat.completion.chunk", "model": "m-1", "choices": [], "usage": usage})
+
+
+HELLO = stream(event(chunk("", role="assistant")), text("hel"), text("lo"), STOP, trailing(), DONE)
+REQUEST = ModelRequest("m", (Message("user", "hi"),))
+
+
+class Recorder:
+    """A `Progress` that writes everything down; `on_deltas` may stand in for a slow reader."""
+
+    def __init__(self, on_deltas: Callable[[], Awaitable[None]] | None = None) -> None:
+        self.events: list[tuple[str, Any]] = []
+        self._on_deltas = on_deltas
+
+    def connected(self) -> None:
+        self.events.append(("connected", None))
+
+    def written(self) -> None:
+        self.events.append(("written", None))
+
+    def headers(self, readings: Sequence[Reading]) -> None:
+        self.events.append(("headers", list(readings)))
+
+    def alive(self) -> None:
+        self.events.append(("alive", None))
+
+    def usage(self, usage: Usage) -> None:
+        self.events.append(("usage", usage))
+
+    async def deltas(self, deltas: Sequence[Delta]) -> None:
+        self.events.append(("deltas", tuple(deltas)))
+        if self._on_deltas is not None:
+            await self._on_deltas()
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in self.events]
+
+    def of(self, kind: str) -> list[Any]:
+        return [value for name, value in self.events if name == kind]
+
+    @property
+    def streamed(self) -> str:
+        return "".join(delta.text for batch in self.of("deltas") for delta in batch)
