@@ -1,0 +1,308 @@
+"""Budgets: a tree of scopes, each with limits, in which every effect is paid before it happens.
+
+Check and reserve happen together and for the whole path from leaf to root, with no await in between, so concurrent
+workers overshoot a shared budget by nothing: what is reserved is an upper bound, what is settled is at most that.
+Each scope keeps three amounts: `used` (settled), `reserved` (held by effects under way) and `unknown` (effects that
+ended without saying what they used: it stays held and is shown apart, since it may have been spent).
+
+A scope stops a run only where `used + unknown + need` exceeds a limit, and then the outermost such scope names the
+reason. Where only reservations are in the way, somebody else may give back enough, and the run waits for a
+settlement. Nobody waits while holding a reservation of its own, so this cannot deadlock.
+
+This file is pure: no await, no clock. `agents.reserve` is the waiting shell.
+"""
+
+import math
+from collections import OrderedDict
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from agents.errors import InvalidLimits
+from agents.lifecycle import StopReason
+from agents.money import Price
+
+
+class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a scope may use; None is no limit. `timeout` is in seconds from its first running.
+
+    Raises `InvalidLimits`, naming the field: 0 tool calls and 0 dollars make sense, 0 rounds, tokens or seconds don't.
+    """
+
+    rounds: int | None = None
+    tool_calls: int | None = None
+    tokens: int | None = None
+    micro_dollars: int | None = None
+    timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        for field, least in (("rounds", 1), ("tool_calls", 0), ("tokens", 1), ("micro_dollars", 0)):
+            value = getattr(self, field)
+            if value is not None and (type(value) is not int or value < least):
+                raise InvalidLimits(field, f"a whole number, {least} or more, not {value!r}")
+        seconds: object = self.timeout
+        if seconds is None:
+            return
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+            raise InvalidLimits("timeout", f"a number of seconds, not {seconds!r}")
+        if not math.isfinite(seconds) or seconds <= 0:
+            raise InvalidLimits("timeout", f"more than 0 seconds and finite, not {seconds!r}")
+
+
+UNLIMITED: Final = Limits()
+
+
+class Amounts(Struct, frozen=True):
+    """So much of everything that is counted."""
+
+    rounds: int = 0
+    tool_calls: int = 0
+    tokens: int = 0
+    micro_dollars: int = 0
+
+    def __add__(self, other: "Amounts") -> "Amounts":
+        return Amounts(
+            self.rounds + other.rounds,
+            self.tool_calls + other.tool_calls,
+            self.tokens + other.tokens,
+            self.micro_dollars + other.micro_dollars,
+        )
+
+    def __sub__(self, other: "Amounts") -> "Amounts":
+        return Amounts(
+            self.rounds - other.rounds,
+            self.tool_calls - other.tool_calls,
+            self.tokens - other.tokens,
+            self.micro_dollars - other.micro_dollars,
+        )
+
+
+NOTHING: Final = Amounts()
+
+REASONS: Final = {
+    "rounds": StopReason.MAX_ROUNDS,
+    "tool_calls": StopReason.MAX_TOOL_CALLS,
+    "tokens": StopReason.TOKEN_BUDGET_EXCEEDED,
+    "micro_dollars": StopReason.COST_BUDGET_EXCEEDED,
+    "timeout": StopReason.TIMEOUT,
+}
+"""The stop reason of each limit."""
+
+
+class Exhausted(Struct, frozen=True):
+    """A limit that stops the run: it allows `allowed`, `observed` is spent, and the effect would need `needed`."""
+
+    scope: str
+    limit: str
+    allowed: float
+    observed: float
+    needed: float
+
+    @property
+    def reason(self) -> StopReason:
+        return REASONS[self.limit]
+
+    @property
+    def message(self) -> str:
+        return f"{self.scope} allows {self.allowed:g} {self.limit}: {self.observed:g} spent, {self.needed:g} needed"
+
+
+class Blocked(Struct, frozen=True):
+    """Only reservations of others are in the way: a settlement in this scope may make room."""
+
+    scope: "Scope"
+
+
+class Waiter(Protocol):
+    """Somebody who waits for a settlement."""
+
+    def wake(self) -> None: ...
+
+
+class Scope:
+    """One node of the budget tree. `name` is how it is called in results ("run", "job", "tenant acme")."""
+
+    __slots__ = ("_waiters", "limits", "name", "parent", "reserved", "started", "unknown", "used")
+
+    def __init__(self, name: str, limits: Limits = UNLIMITED, parent: "Scope | None" = None) -> None:
+        self.name = name
+        self.limits = limits
+        self.parent = parent
+        self.used = NOTHING
+        self.reserved = NOTHING
+        self.unknown = NOTHING
+        self.started: float | None = None
+        self._waiters: OrderedDict[Waiter, None] = OrderedDict()
+
+    def child(self, name: str, limits: Limits = UNLIMITED) -> "Scope":
+        """A scope below this one; whatever it uses is counted here as well."""
+        return Scope(name, limits, self)
+
+    def path(self) -> "tuple[Scope, ...]":
+        """This scope and all above it, outermost first."""
+        scopes: list[Scope] = []
+        scope: Scope | None = self
+        while scope is not None:
+            scopes.append(scope)
+            scope = scope.parent
+        return tuple(reversed(scopes))
+
+    def limited(self, *fields: str) -> bool:
+        """Whether any scope of the path limits one of these."""
+        return any(getattr(scope.limits, field) is not None for scope in self.path() for field in fields)
+
+    def check(self, need: Amounts) -> Exhausted | Blocked | None:
+        """What stands in the way of `need`: a spent limit, reservations of others, or nothing."""
+        path = self.path()
+        for scope in path:
+            exhausted = scope._exhausted(need)
+            if exhausted is not None:
+                return exhausted
+        return next((Blocked(scope) for scope in path if scope._is_held(need)), None)
+
+    def reserve(self, need: Amounts) -> "Reservation | Exhausted | Blocked":
+        """Checks and reserves in one move, in every scope of the path or in none."""
+        obstacle = self.check(need)
+        if obstacle is not None:
+            return obstacle
+        for scope in self.path():
+            scope.reserved += need
+        return Reservation(self, need)
+
+    def start(self, now: float) -> None:
+        """The first running of something in this scope; timeouts count from here. Repeating it changes nothing."""
+        for scope in self.path():
+            if scope.started is None:
+                scope.started = now
+
+    def deadline(self) -> float:
+        """When the first timeout of the path runs out, on the clock of `start`; infinity without one."""
+        return min((scope._ends_at() for scope in self.path()), default=math.inf)
+
+    def timed_out(self, now: float) -> Exhausted | None:
+        """The outermost scope whose timeout has run out."""
+        for scope in self.path():
+            if now >= scope._ends_at():
+                allowed, elapsed = scope.limits.timeout or 0.0, now - (scope.started or 0.0)
+                return Exhausted(scope.name, "timeout", allowed, elapsed, 0.0)
+        return None
+
+    def wait(self, waiter: Waiter) -> None:
+        """Puts a waiter at the end of this scope's queue; one that is in it keeps its place."""
+        self._waiters.setdefault(waiter, None)
+
+    def leave(self, waiter: Waiter) -> None:
+        """Takes a waiter out and passes the word on to the next."""
+        self._waiters.pop(waiter, None)
+        self._wake_first()
+
+    @property
+    def waiting(self) -> int:
+        """How many wait here for a settlement."""
+        return len(self._waiters)
+
+    def _ends_at(self) -> float:
+        if self.started is None or self.limits.timeout is None:
+            return math.inf
+        return self.started + self.limits.timeout
+
+    def _exhausted(self, need: Amounts) -> Exhausted | None:
+        for field in Amounts.__struct_fields__:
+            allowed, needed = getattr(self.limits, field), getattr(need, field)
+            if allowed is None or needed == 0:
+                continue
+            spent = getattr(self.used, field) + getattr(self.unknown, field)
+            if spent + needed > allowed:
+                return Exhausted(self.name, field, allowed, spent, needed)
+        return None
+
+    def _is_held(self, need: Amounts) -> bool:
+        held = self.used + self.unknown + self.reserved + need
+        for field in Amounts.__struct_fields__:
+            allowed = getattr(self.limits, field)
+            if allowed is not None and getattr(need, field) and getattr(held, field) > allowed:
+                return True
+        return False
+
+    def _wake_first(self) -> None:
+        first = next(iter(self._waiters), None)
+        if first is not None:
+            first.wake()
+
+    def __repr__(self) -> str:
+        return f"<Scope {self.name} used={self.used} reserved={self.reserved} unknown={self.unknown}>"
+
+
+class Reservation:
+    """An amount held in every scope of a path until it is settled, exactly once."""
+
+    __slots__ = ("_scope", "need", "settled")
+
+    def __init__(self, scope: Scope, need: Amounts) -> None:
+        self._scope = scope
+        self.need = need
+        self.settled = False
+
+    def settle(self, used: Amounts, unknown: Amounts = NOTHING) -> None:
+        """Gives back what was held and counts what was used; `unknown` stays held. A second call changes nothing."""
+        if self.settled:
+            return
+        self.settled = True
+        path = self._scope.path()
+        for scope in path:
+            scope.reserved -= self.need
+            scope.used += used
+            scope.unknown += unknown
+        for scope in path:
+            scope._wake_first()
+
+    def release(self) -> None:
+        """Nothing was used."""
+        self.settle(NOTHING)
+
+    def __repr__(self) -> str:
+        return f"<Reservation {self.need} in {self._scope.name}{' settled' if self.settled else ''}>"
+
+
+class ModelNeed(Struct, frozen=True):
+    """What a model call reserves. `shrunk_by` is the limit that left it fewer output tokens than it asked for."""
+
+    amounts: Amounts
+    max_tokens: int
+    shrunk_by: Exhausted | None = None
+
+
+def model_need(scope: Scope, input_tokens: int, asked: int, floor: int, price: Price | None) -> ModelNeed | Exhausted:
+    """The upper bound that a model call reserves, its output shrunk to what the budget has left.
+
+    `input_tokens` is an upper bound, `asked` the wanted `max_tokens`. Where a limit leaves fewer than `floor` output
+    tokens (or than `asked`, if that is less), that limit is exhausted; the outermost names the reason.
+    """
+    output, shrunk_by = asked, None
+    for node in scope.path():
+        rounds = node._exhausted(Amounts(rounds=1))
+        if rounds is not None:
+            return rounds
+        for obstacle, affordable in node_output(node, input_tokens, asked, price):
+            if affordable < min(floor, asked):
+                return obstacle
+            if affordable < output:
+                output, shrunk_by = affordable, obstacle
+    cost = 0 if price is None else price.bound(input_tokens, output)
+    amounts = Amounts(rounds=1, tokens=input_tokens + output, micro_dollars=cost)
+    return ModelNeed(amounts, output, shrunk_by)
+
+
+def node_output(node: Scope, input_tokens: int, asked: int, price: Price | None) -> list[tuple[Exhausted, int]]:
+    """Per limit of one scope: what it would say if it stopped the call, and how many output tokens it leaves."""
+    found: list[tuple[Exhausted, int]] = []
+    if node.limits.tokens is not None:
+        spent = node.used.tokens + node.unknown.tokens
+        obstacle = Exhausted(node.name, "tokens", node.limits.tokens, spent, input_tokens + asked)
+        found.append((obstacle, node.limits.tokens - spent - input_tokens))
+    if node.limits.micro_dollars is not None and price is not None:
+        spent = node.used.micro_dollars + node.unknown.micro_dollars
+        cost = price.bound(input_tokens, asked)
+        obstacle = Exhausted(node.name, "micro_dollars", node.limits.micro_dollars, spent, cost)
+        found.append((obstacle, price.affordable_output(input_tokens, node.limits.micro_dollars - spent, asked)))
+    return found

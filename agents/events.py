@@ -1,0 +1,177 @@
+"""The typed events of a run, in the order in which they come.
+
+`run_created`, `run_started`, then per step `model_requested` and `model_replied` (or `model_failed`), and for each tool
+call of the reply either `tool_refused` (it never ran) or `tool_started` and `tool_finished`; at last `run_ended`.
+An event that announces an effect is appended before the effect. Steps count from 1, one per model call that was
+answered; `index` is a call's place in its reply, and `key` is unique for that call for ever, so that a tool can use
+it against doing a thing twice (ids that models write are not unique).
+
+Amounts are tokens and micro-dollars. Deltas are not events. Every event names its run.
+"""
+
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from agents.errors import HeadraceError
+from agents.lifecycle import State, StopReason
+from agents.messages import Message, ModelReply, Usage
+
+VERSION: Final = 1
+"""The version of the events' meaning; `run_created` carries it, and a reader refuses versions it doesn't know."""
+
+Refusal = Literal["refused_budget", "unknown_tool", "bad_arguments", "not_started"]
+Finish = Literal["ok", "error", "timeout", "cancelled", "unknown_effect"]
+NextStep = Literal["retry", "raise_limit", "human", "none"]
+
+
+class _Event(Struct, frozen=True, kw_only=True, tag_field="type"):
+    run: str
+
+
+class RunCreated(_Event, frozen=True, kw_only=True, tag="run_created"):
+    """The run exists: its agent, the transcript it starts from, and its own grant of budget."""
+
+    version: int = VERSION
+    agent: str
+    model: str
+    messages: tuple[Message, ...]
+    limits: dict[str, int | float | None]
+
+
+class RunStarted(_Event, frozen=True, kw_only=True, tag="run_started"):
+    """An executor took the run up; its timeout counts from here."""
+
+
+class ModelRequested(_Event, frozen=True, kw_only=True, tag="model_requested"):
+    """A model call is about to be submitted, holding this much of the budget.
+
+    `max_tokens` is what the request says; `shrunk` that it is less than was asked for, because the budget is.
+    """
+
+    step: int
+    attempt: int
+    reserved_tokens: int
+    reserved_micro_dollars: int
+    max_tokens: int | None = None
+    shrunk: bool = False
+
+
+class ModelReplied(_Event, frozen=True, kw_only=True, tag="model_replied"):
+    """The whole reply with all its tool calls. The step is sealed; `micro_dollars` is None where cost is unknown."""
+
+    step: int
+    attempt: int
+    reply: ModelReply
+    micro_dollars: int | None = None
+
+
+class ModelFailed(_Event, frozen=True, kw_only=True, tag="model_failed"):
+    """The model call ended without a reply: not a round. What stays reserved as unknown is named."""
+
+    step: int
+    attempt: int
+    kind: str
+    message: str
+    usage: Usage = Usage()
+    unknown_tokens: int = 0
+    unknown_micro_dollars: int = 0
+
+
+class ToolRefused(_Event, frozen=True, kw_only=True, tag="tool_refused"):
+    """A call that was answered and never ran."""
+
+    step: int
+    index: int
+    call: str
+    name: str
+    outcome: Refusal
+    content: str
+
+
+class ToolStarted(_Event, frozen=True, kw_only=True, tag="tool_started"):
+    """A tool is about to run: from here on its effect may have happened."""
+
+    step: int
+    index: int
+    call: str
+    name: str
+    key: str
+
+
+class ToolFinished(_Event, frozen=True, kw_only=True, tag="tool_finished"):
+    """A started call's one result, as the model is told."""
+
+    step: int
+    index: int
+    call: str
+    name: str
+    outcome: Finish
+    content: str
+
+
+class CancelRequested(_Event, frozen=True, kw_only=True, tag="cancel_requested"):
+    """Somebody took the run away: its user, its parent, or one of its own tools (then `call` is that call's id)."""
+
+    source: Literal["user", "parent", "tool"]
+    reason: Literal["cancelled", "interrupted"]
+    call: str = ""
+
+
+class RunEnded(_Event, frozen=True, kw_only=True, tag="run_ended"):
+    """The closing event. `limit` of `scope` allowed `allowed` and `observed` had been used when it stopped the run."""
+
+    reason: StopReason
+    state: State
+    scope: str = ""
+    limit: str = ""
+    allowed: float | None = None
+    observed: float | None = None
+    message: str = ""
+    answer: str = ""
+    partial: str = ""
+    usage: Usage = Usage()
+    micro_dollars: int | None = None
+    rounds: int = 0
+    tool_calls: int = 0
+    unknown_effects: tuple[str, ...] = ()
+    next: NextStep = "none"
+
+
+Event = (
+    RunCreated
+    | RunStarted
+    | ModelRequested
+    | ModelReplied
+    | ModelFailed
+    | ToolRefused
+    | ToolStarted
+    | ToolFinished
+    | CancelRequested
+    | RunEnded
+)
+
+
+class UnknownEvent(HeadraceError):
+    """A stored event that this version cannot read: going on would mean guessing."""
+
+
+_encoder: Final = msgspec.json.Encoder()
+_decoder: Final = msgspec.json.Decoder(Event)
+
+
+def encode(event: Event) -> bytes:
+    """One event as JSON. Equal events give equal bytes."""
+    return _encoder.encode(event)
+
+
+def decode(data: bytes | str) -> Event:
+    """The event in this JSON. Raises `UnknownEvent` for a type or version this code doesn't know."""
+    try:
+        event = _decoder.decode(data)
+    except msgspec.ValidationError as error:
+        raise UnknownEvent(f"the log holds an event that this version cannot read: {error}") from error
+    if isinstance(event, RunCreated) and event.version != VERSION:
+        raise UnknownEvent(f"the log was written in version {event.version} of the events; this is version {VERSION}")
+    return event

@@ -1,0 +1,279 @@
+"""The control loop: model, tool calls, results, model, until there is a reason to stop.
+
+A run ends in one of four ways, and each is recorded where it is known:
+
+- a step returns a reason (an answer, a limit, a failure);
+- `AgentRun.cancel` or one of its own tools takes it away, or its deadline passes: its own scope is cancelled;
+- whoever runs it is cancelled: the closing event is written, then the cancellation goes on its way outward, and it
+  goes before the run's own deadline;
+- the journal is lost: the drive ends at once, without a closing event, since nothing may follow a lost one.
+
+Whichever it is, every tool call of the transcript has exactly one answer and nothing stays reserved in the budget.
+"""
+
+import math
+import secrets
+from typing import Literal
+
+import msgspec
+import trio
+
+from agents.budget import Scope
+from agents.errors import InvalidLimits
+from agents.events import CancelRequested, Event, RunCreated, RunEnded, RunStarted, ToolRefused
+from agents.lifecycle import TERMINAL_STATE, State, StopReason
+from agents.log import APPEND_SECONDS, JournalLost, Log
+from agents.messages import Message, Usage
+from agents.model_step import judge, model_step
+from agents.money import PriceList, Prices
+from agents.port import Journal, ModelPort, Priority
+from agents.result import NEXT_STEPS, RunResult, Stop
+from agents.run_state import NOT_STARTED, OpenStep, RunState
+from agents.spec import AgentSpec
+from agents.tool_step import tool_step
+
+UNPRICED = PriceList()
+
+
+class AgentRun:
+    """One run of one agent on one task: `create` it, then `drive` it once. `result` is set when it has ended.
+
+    `budget` is the scope above the run's own (its job's, its tenant's), None for none. `expiry` is the time on trio's
+    clock at which the run is worth nothing any more, whether it has begun or not. Raises `InvalidLimits` where money
+    is limited and the agent's model has no price.
+    """
+
+    def __init__(
+        self,
+        agent: AgentSpec,
+        task: str | tuple[Message, ...],
+        *,
+        model: ModelPort,
+        journal: Journal,
+        budget: Scope | None = None,
+        prices: Prices = UNPRICED,
+        run: str = "",
+        priority: Priority | None = None,
+        expiry: float = math.inf,
+        append_seconds: float = APPEND_SECONDS,
+    ) -> None:
+        self.run = run or secrets.token_hex(8)
+        scope = Scope("run", agent.limits, budget)
+        price = prices.price(agent.model)
+        if price is None and scope.limited("micro_dollars"):
+            raise InvalidLimits("micro_dollars", f"money cannot be limited, since model {agent.model!r} has no price")
+        self._state = RunState(
+            agent,
+            self.run,
+            agent.transcript(task),
+            model=model,
+            log=Log(journal, append_seconds),
+            scope=scope,
+            price=price,
+            priority=priority,
+            expiry=expiry,
+        )
+        self._scope = trio.CancelScope()
+        self.result: RunResult | None = None
+
+    @property
+    def state(self) -> State:
+        return self._state.lifecycle.state
+
+    @property
+    def scope(self) -> Scope:
+        """The run's own budget."""
+        return self._state.scope
+
+    @property
+    def usage(self) -> Usage:
+        """What the provider has reported so far."""
+        return self._state.usage
+
+    async def create(self) -> None:
+        """Makes the run durable. Nothing has happened before this, and nothing does if it fails."""
+        state = self._state
+        await state.log.append(
+            RunCreated(
+                run=self.run,
+                agent=state.agent.name,
+                model=state.agent.model,
+                messages=tuple(state.messages),
+                limits=msgspec.structs.asdict(state.agent.limits),
+            )
+        )
+
+    def queue(self) -> None:
+        """The run waits for an executor."""
+        self._state.lifecycle.queue()
+
+    def cancel(self, reason: Literal["cancelled", "interrupted"] = "cancelled", message: str = "") -> None:
+        """Takes the run away: no new work, what is open is cut off. Cancelling a run that has ended is harmless."""
+        self._state.ask_to_cancel(Stop(StopReason(reason), message or f"the run was {reason}", source="user"))
+        self._scope.cancel()
+
+    async def drive(self) -> RunResult:
+        """Runs to the end. Raises `JournalLost`, or `trio.Cancelled` when the caller is cancelled."""
+        state = self._state
+        try:
+            try:
+                stop = await self._until_stopped()
+            except JournalLost:
+                raise
+            except Exception as error:
+                stop = Stop(StopReason.INTERNAL_ERROR, f"{type(error).__name__}: {error}")
+            except BaseException:
+                stop = Stop(StopReason.CANCELLED, "whoever ran it was cancelled", source="parent")
+                state.ask_to_cancel(stop)
+                await self._close(state.cancel or stop)
+                raise
+            return await self._close(stop)
+        except JournalLost as lost:
+            self._lose(lost)
+            raise
+
+    def _lose(self, lost: JournalLost) -> None:
+        """The journal has no closing event; only whoever asks this object learns how the run ended."""
+        stop = Stop(StopReason.INTERNAL_ERROR, lost.message)
+        self._answer_the_rest()
+        self._state.lifecycle.end(stop.reason)
+        self.result = self._result(stop)
+
+    async def _until_stopped(self) -> Stop:
+        state = self._state
+        early = state.cancel or self._expired()
+        if early is not None:
+            return early
+        state.begin()
+        self._scope.deadline = state.deadline
+        with self._scope:
+            await state.log.append(RunStarted(run=self.run))
+            return await self._steps()
+        ended = state.interrupted_by(trio.current_time())
+        assert ended is not None, "the run's scope was cancelled by nobody"
+        return ended
+
+    def _expired(self) -> Stop | None:
+        if trio.current_time() < self._state.expiry:
+            return None
+        return Stop(StopReason.EXPIRED, "the run's expiry passed before it began")
+
+    async def _steps(self) -> Stop:
+        state = self._state
+        while True:
+            answer = await model_step(state)
+            if isinstance(answer, Stop):
+                return answer
+            state.messages.append(answer.reply.message)
+            step = state.open_step = OpenStep(answer.step, answer.reply)
+            stop = state.cancel or judge(answer, state.agent.response_format) or await tool_step(state, step)
+            if stop is not None:
+                return stop
+            self._seal(step)
+
+    def _seal(self, step: OpenStep) -> None:
+        self._state.messages += step.messages()
+        self._state.open_step = None
+
+    async def _close(self, stop: Stop) -> RunResult:
+        state = self._state
+        state.closing = True
+        events: list[Event] = []
+        if stop.source:
+            reason: Literal["cancelled", "interrupted"] = (
+                "interrupted" if stop.reason is StopReason.INTERRUPTED else "cancelled"
+            )
+            events.append(CancelRequested(run=self.run, source=stop.source, reason=reason, call=stop.call))
+        events += self._answer_the_rest()
+        result = self._result(stop)
+        events.append(_ended(result))
+        await state.log.append(*events)
+        state.lifecycle.end(stop.reason)
+        self.result = result
+        return result
+
+    def _answer_the_rest(self) -> list[Event]:
+        step = self._state.open_step
+        if step is None:
+            return []
+        events: list[Event] = []
+        for index, call in step.unanswered():
+            step.answers[index] = NOT_STARTED
+            events.append(
+                ToolRefused(
+                    run=self.run,
+                    step=step.number,
+                    index=index,
+                    call=call.id,
+                    name=call.name,
+                    outcome="not_started",
+                    content=NOT_STARTED,
+                )
+            )
+        self._seal(step)
+        return events
+
+    def _result(self, stop: Stop) -> RunResult:
+        state, limit = self._state, stop.limit
+        completed = TERMINAL_STATE[stop.reason] is State.COMPLETED
+        return RunResult(
+            run=self.run,
+            agent=state.agent.name,
+            reason=stop.reason,
+            state=TERMINAL_STATE[stop.reason],
+            message=stop.message,
+            scope=limit.scope if limit else "",
+            limit=limit.limit if limit else "",
+            allowed=limit.allowed if limit else None,
+            observed=limit.observed if limit else None,
+            answer=state.partial if completed else "",
+            partial="" if completed else state.partial,
+            usage=state.usage,
+            micro_dollars=state.micro_dollars,
+            unknown_tokens=state.scope.unknown.tokens,
+            rounds=state.rounds,
+            tool_calls=state.tool_calls,
+            unknown_effects=tuple(state.unknown_effects),
+            next=stop.next or NEXT_STEPS[stop.reason],
+            messages=tuple(state.messages),
+        )
+
+    def __repr__(self) -> str:
+        return f"<AgentRun {self.run} {self._state.agent.name} {self.state}>"
+
+
+def _ended(result: RunResult) -> RunEnded:
+    shared = set(RunEnded.__struct_fields__) & set(RunResult.__struct_fields__)
+    return RunEnded(**{field: getattr(result, field) for field in shared})
+
+
+async def run_agent(
+    agent: AgentSpec,
+    task: str | tuple[Message, ...],
+    *,
+    model: ModelPort,
+    journal: Journal,
+    budget: Scope | None = None,
+    prices: Prices = UNPRICED,
+    run: str = "",
+    priority: Priority | None = None,
+    expiry: float = math.inf,
+) -> RunResult:
+    """Runs one agent on one task, from start to its one stop reason.
+
+    Every end that belongs to the run is a result. Raises `InvalidLimits` before anything is created, `JournalLost`
+    where an event could not be kept, and `trio.Cancelled` after the closing event when the caller is cancelled.
+    """
+    agent_run = AgentRun(
+        agent,
+        task,
+        model=model,
+        journal=journal,
+        budget=budget,
+        prices=prices,
+        run=run,
+        priority=priority,
+        expiry=expiry,
+    )
+    await agent_run.create()
+    return await agent_run.drive()
