@@ -24,9 +24,16 @@ class Fuse:
         self._unavailable = 0
         self._refused = 0
         self._refusal: tuple[int | None, str | None] = (None, None)
+        self._provider_failure = ""
+        self._other_failure = False
 
     def __repr__(self) -> str:
         return f"<Fuse {self._unavailable} unavailable, {self._refused} refused in a row>"
+
+    @property
+    def hopeless(self) -> str:
+        """Why nothing could be done, if no call was ever answered and the provider alone is to blame; else empty."""
+        return "" if self._succeeded or self._other_failure else self._provider_failure
 
     def succeeded(self) -> None:
         """A model call was answered."""
@@ -39,19 +46,25 @@ class Fuse:
             return self._note_refusal(error)
         self._refused = 0
         if error.blame != "provider":
+            self._other_failure = True
             return None
         self._unavailable += 1
+        self._provider_failure = f"the backend cannot be used: {error.message}"
         allowed = UNAVAILABLE_IN_A_ROW + (self._workers if self._succeeded else 0)
         if self._unavailable < allowed:
             return None
-        return f"the backend cannot be used: {error.message} ({self._unavailable} runs in a row ended so)"
+        return f"{self._provider_failure} ({self._unavailable} runs in a row ended so)"
 
     def _note_refusal(self, error: Refused) -> str | None:
         if error.endpoint_fault:
-            return f"the backend refuses every request: {error.message}"
+            self._provider_failure = f"the backend refuses every request: {error.message}"
+            return self._provider_failure
         refusal = (error.status, error.code)
         self._refused = self._refused + 1 if refusal == self._refusal else 1
         self._refusal = refusal
         if self._succeeded or self._refused < REFUSED_IN_A_ROW:
+            self._other_failure = True
             return None
-        return f"the backend refuses the requests as they are: {error.message} ({self._refused} in a row)"
+        self._other_failure = False
+        self._provider_failure = f"the backend refuses the requests as they are: {error.message}"
+        return f"{self._provider_failure} ({self._refused} in a row)"

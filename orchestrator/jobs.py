@@ -10,7 +10,7 @@ done, failed, cancelled, or not read.
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from typing import Literal
 
 import msgspec
@@ -74,7 +74,7 @@ class JobReport(Struct, frozen=True):
     failed: int
     cancelled: tuple[int, ...]
     unread_after: str
-    reasons: dict[str, int]
+    failures: dict[str, int]
     errors: tuple[str, ...]
     usage: Usage
     seconds: float
@@ -107,7 +107,7 @@ class Job:
         self._write = write
         self._live: dict[int, str] = {}
         self._last_origin = ""
-        self._reasons: Counter[str] = Counter()
+        self._failures: Counter[str] = Counter()
         self._errors: list[str] = []
         self._turn = trio.Lock()
         self._writing = trio.Lock()
@@ -186,11 +186,11 @@ class Job:
             return
         del self._live[result.ordinal]
         self.usage += result.usage
-        self._reasons[result.reason] += 1
         if result.state == "done":
             self.done += 1
             return
         self.failed += 1
+        self._failures[result.reason] += 1
         if len(self._errors) < ERRORS_KEPT:
             self._errors.append(f"{result.origin}: {result.error or result.reason}")
         if self.spec.fail_fast:
@@ -224,7 +224,7 @@ class Job:
             failed=self.failed,
             cancelled=tuple(sorted(self._live)),
             unread_after="" if self.ended else self._last_origin,
-            reasons=dict(self._reasons),
+            failures=dict(self._failures),
             errors=tuple(self._errors),
             usage=self.usage,
             seconds=seconds,
@@ -287,7 +287,7 @@ async def peek(items: AsyncIterator[Item | Unreadable], template: Template) -> S
 
 async def chain(
     head: Sequence[Item | Unreadable], items: AsyncIterator[Item | Unreadable]
-) -> AsyncIterator[Item | Unreadable]:
+) -> AsyncGenerator[Item | Unreadable, None]:
     """What was peeked at, then the rest."""
     for item in head:
         yield item

@@ -110,7 +110,7 @@ async def test_bad_items_fail_and_the_rest_goes_on(autojump_clock: trio.testing.
     report = await bench.job.run()
     assert (report.state, report.done, report.failed) == ("failed", 9, 1)
     assert report.errors == ("in:4:7: not valid JSON",)
-    assert report.reasons == {"final_answer": 9, "invalid_input": 1}
+    assert report.failures == {"invalid_input": 1}
     assert len(bench.written) == 10
 
 

@@ -1,0 +1,164 @@
+"""Which backend an embedded job uses, from the few things a person says of it.
+
+The rest of an endpoint follows from the kind: a local server gets exactly its slots and a bound on tokens in flight,
+so that the queue stays where it can be ordered; an API's concurrency is found by trying; the simulated provider
+enforces the very limits that the owner was told, so a 429 there is the owner's mistake.
+"""
+
+from typing import Literal
+from urllib.parse import urlsplit
+
+import trio
+from msgspec import Struct
+
+from agents.errors import HeadraceError, InvalidLimits
+from orchestrator.backends.base import Backend
+from orchestrator.backends.local import LocalBackend
+from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
+from orchestrator.backends.simulated import (
+    SimConfig,
+    SimLatency,
+    SimLength,
+    SimLimit,
+    SimProvider,
+    SimulatedBackend,
+)
+from orchestrator.owner import Endpoint
+from orchestrator.policy.concurrency import ConcurrencyConfig
+from orchestrator.policy.limits import InFlightSpec, LimitSpec
+
+BackendKind = Literal["simulated", "local", "openai"]
+
+OPENAI_URL = "https://api.openai.com/v1"
+OPENAI_KEY = "OPENAI_API_KEY"
+
+REACH_SECONDS = 5.0
+
+KV_FILL = 1.35
+"""Tokens in flight per token of KV cache: input and predicted output, of which not all is there at one time."""
+
+FIRST_TOKENS = 4
+"""Calls without a first token at one time: prefill is what a local engine is slowest to give back."""
+
+
+class BackendError(HeadraceError):
+    """The backend cannot be used at all: it was not reached, or it could not be started."""
+
+
+class BackendChoice(Struct, frozen=True, kw_only=True):
+    """A backend as named on a command line. Raises `InvalidLimits` for what makes no sense.
+
+    `rpm` and `tpm` are requests and tokens (input and output) per minute, `concurrency` calls in flight.
+    `speed` is how many times faster than a usual API the simulated backend is.
+    """
+
+    kind: BackendKind
+    base_url: str = ""
+    model: str = ""
+    api_key_env: str | None = None
+    rpm: float | None = None
+    tpm: float | None = None
+    concurrency: int | None = None
+    speed: float = 50.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind == "openai" and not self.model:
+            raise InvalidLimits("model", "the openai backend needs the model's name")
+        if not self.speed > 0:
+            raise InvalidLimits("speed", f"must be above 0, not {self.speed:g}")
+        if self.kind != "openai" and (self.base_url or self.api_key_env):
+            raise InvalidLimits("base_url, api_key_env", f"the {self.kind} backend has none")
+
+    @property
+    def url(self) -> str:
+        return self.base_url or OPENAI_URL
+
+    @property
+    def model_name(self) -> str:
+        return self.model or self.kind
+
+
+def make_backend(choice: BackendChoice) -> Backend:
+    """The adapter. Raises `InvalidLimits` for an address or a key that cannot be used."""
+    if choice.kind == "local":
+        return LocalBackend()
+    if choice.kind == "simulated":
+        return SimulatedBackend("simulated", SimProvider(simulated_config(choice)))
+    key_env = choice.api_key_env or (OPENAI_KEY if choice.url == OPENAI_URL else None)
+    return OpenAIBackend(OpenAIConfig(name="openai", base_url=choice.url, api_key_env=key_env))
+
+
+def make_endpoint(choice: BackendChoice, backend: Backend) -> Endpoint:
+    """The backend with the limits that hold for it."""
+    fixed = choice.concurrency
+    in_flight: InFlightSpec | None = None
+    if isinstance(backend, LocalBackend):
+        fixed = min(fixed or backend.slots, backend.slots)
+        in_flight = InFlightSpec(tokens=KV_FILL * backend.kv_tokens, first_token=FIRST_TOKENS)
+    return Endpoint(
+        name=backend.name,
+        backend=backend,
+        limits=tuple(_limits(choice)),
+        in_flight=in_flight,
+        concurrency=ConcurrencyConfig(fixed=fixed),
+    )
+
+
+def simulated_config(choice: BackendChoice) -> SimConfig:
+    """The simulated provider under the same limits."""
+    usual = SimLatency()
+    limits = []
+    if choice.rpm is not None:
+        limits.append(SimLimit(kind="requests", amount=choice.rpm))
+    if choice.tpm is not None:
+        limits.append(SimLimit(kind="total_tokens", amount=choice.tpm))
+    return SimConfig(
+        seed=choice.seed,
+        latency=SimLatency(
+            first_token=usual.first_token / choice.speed,
+            input_rate=usual.input_rate * choice.speed,
+            output_rate=usual.output_rate * choice.speed,
+            chunk_tokens=16,
+        ),
+        length=SimLength(tokens=60.0),
+        limits=tuple(limits),
+    )
+
+
+async def check_reachable(choice: BackendChoice) -> None:
+    """Opens one TCP connection to an API's address and closes it: free, and says at once what is wrong.
+
+    Raises `BackendError`.
+    """
+    if choice.kind != "openai":
+        return
+    parts = urlsplit(choice.url)
+    host = parts.hostname or ""
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        with trio.fail_after(REACH_SECONDS):
+            stream = await trio.open_tcp_stream(host, port)
+            await stream.aclose()
+    except trio.TooSlowError:
+        raise BackendError(f"{choice.url}: no connection to {host}:{port} within {REACH_SECONDS:g} s") from None
+    except OSError as error:
+        raise BackendError(f"{choice.url}: cannot connect to {host}:{port}: {_reason(error)}") from None
+
+
+def _limits(choice: BackendChoice) -> list[LimitSpec]:
+    limits = []
+    if choice.rpm is not None:
+        limits.append(LimitSpec("requests", choice.rpm))
+    if choice.tpm is not None:
+        limits.append(LimitSpec("total_tokens", choice.tpm))
+    return limits
+
+
+def _reason(error: OSError) -> str:
+    cause = error
+    while isinstance(cause.__cause__, OSError):
+        cause = cause.__cause__
+    if isinstance(cause, ConnectionRefusedError):
+        return "connection refused"
+    return (cause.strerror or str(cause)).lower()

@@ -1,0 +1,18 @@
+"""Exit codes of the commands, and the one way an error reaches a person."""
+
+import sys
+from typing import Final
+
+DONE: Final = 0
+SOME_FAILED: Final = 1
+USAGE: Final = 2
+"""Wrong usage, inputs or configuration: nothing was started."""
+BACKEND: Final = 3
+"""The backend cannot be used: nothing could be done."""
+INTERRUPTED: Final = 130
+"""Ctrl-C; other signals give 128 and their number likewise."""
+
+
+def complain(message: str) -> None:
+    """One message on standard error."""
+    print(f"headrace: {message}", file=sys.stderr, flush=True)

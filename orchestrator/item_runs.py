@@ -1,0 +1,103 @@
+"""Items as runs: one agent per item, under the job's flow, with the fuse watching every model call."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from agents.errors import ModelError
+from agents.journal import MemoryJournal
+from agents.loop import run_agent
+from agents.messages import ModelReply, ModelRequest
+from agents.money import Price, PriceList
+from agents.port import Flow, ModelPort, Priority
+from agents.result import RunResult
+from agents.spec import AgentSpec
+from orchestrator.fuse import Fuse
+from orchestrator.inputs import Item
+from orchestrator.jobs import ItemResult
+
+OpenPort = Callable[[Flow, Priority], ModelPort]
+"""A model for one run; `Embedded.port`, or anything else that speaks `ModelPort`."""
+
+
+class RunOptions(Struct, frozen=True, kw_only=True):
+    """What every run of a job has in common."""
+
+    agent: AgentSpec
+    job: str
+    tenant: str = "default"
+    priority: Priority = Priority.BATCH
+    price: Price | None = None
+
+
+class ItemRuns:
+    """Implements `orchestrator.jobs.RunItem`. `on_hopeless` is told why the job should stop, at most once."""
+
+    def __init__(
+        self, options: RunOptions, open_port: OpenPort, fuse: Fuse, on_hopeless: Callable[[str], None]
+    ) -> None:
+        self._options = options
+        self._prices = PriceList({} if options.price is None else {options.agent.model: options.price})
+        self._open_port = open_port
+        self._fuse = fuse
+        self._on_hopeless = on_hopeless
+
+    async def run(self, item: Item, prompt: str) -> ItemResult:
+        """One item, from its prompt to its result."""
+        options = self._options
+        run = str(item.ordinal)
+        port = _Watched(self._open_port(Flow(options.tenant, options.job, run), options.priority), self._note)
+        result = await run_agent(
+            options.agent,
+            prompt,
+            model=port,
+            journal=MemoryJournal(),
+            prices=self._prices,
+            run=f"{options.job}/{run}",
+            priority=options.priority,
+        )
+        return item_result(item, result)
+
+    def _note(self, error: ModelError | None) -> None:
+        if error is None:
+            self._fuse.succeeded()
+            return
+        hopeless = self._fuse.failed(error)
+        if hopeless is not None:
+            self._on_hopeless(hopeless)
+
+
+def item_result(item: Item, result: RunResult) -> ItemResult:
+    """A run's result as a line of output."""
+    return ItemResult(
+        ordinal=item.ordinal,
+        origin=item.origin,
+        state="done" if result.ok else "failed",
+        reason=result.reason.value,
+        value=result.answer if result.ok else result.partial,
+        error="" if result.ok else result.message,
+        rounds=result.rounds,
+        tool_calls=result.tool_calls,
+        usage=result.usage,
+    )
+
+
+class _Watched:
+    """A model port that tells how each call ended; a cancelled one says nothing."""
+
+    __slots__ = ("_note", "_port")
+
+    def __init__(self, port: ModelPort, note: Callable[[ModelError | None], None]) -> None:
+        self._port = port
+        self._note = note
+
+    async def call(
+        self, request: ModelRequest, *, deadline: float = float("inf"), priority: Priority | None = None
+    ) -> ModelReply:
+        try:
+            reply = await self._port.call(request, deadline=deadline, priority=priority)
+        except ModelError as error:
+            self._note(error)
+            raise
+        self._note(None)
+        return reply

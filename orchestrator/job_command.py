@@ -1,0 +1,182 @@
+"""What `headrace job start --embedded` does, from its options to its exit code.
+
+Everything that can be checked is checked before the first call: the prompt, the inputs up to the first readable item,
+the address and the key of the backend, the output. From then on a signal, a hopeless backend or a broken output ends
+the job early but cleanly, and the report says what was done and what was not.
+"""
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, aclosing
+from functools import partial
+
+import msgspec
+import trio
+from rich.console import Console
+
+from agents.errors import HeadraceError
+from orchestrator.backend_choice import BackendError
+from orchestrator.embedded import Embedded, EmbeddedConfig, open_embedded
+from orchestrator.exits import BACKEND, DONE, SOME_FAILED, USAGE, complain
+from orchestrator.fuse import Fuse
+from orchestrator.inputs import InputStream, Item, Unreadable, check_sources
+from orchestrator.item_runs import ItemRuns
+from orchestrator.job_options import JobOptions, check_options, job_spec, read_template, run_options
+from orchestrator.jobs import Job, JobReport, chain, peek
+from orchestrator.outputs import ResultWriter, open_output
+from orchestrator.progress import Display, LiveDisplay, NoDisplay, PlainDisplay, Snapshot, watch
+from orchestrator.report import cost_dollars, job_table, summary
+from orchestrator.signals import SignalEnd, until_signalled
+from orchestrator.tally import Tally
+
+
+async def start_job(options: JobOptions) -> int:
+    """Runs the job and returns the exit code; errors become messages."""
+    return await until_signalled(partial(_start_job, options), "interrupted before anything was started")
+
+
+async def _start_job(options: JobOptions, ending: SignalEnd) -> int:
+    try:
+        return await _JobCommand(options, ending).run()
+    except BackendError as error:
+        complain(error.message)
+        return BACKEND
+    except HeadraceError as error:
+        complain(error.message)
+        return USAGE
+
+
+class _JobCommand:
+    """One job on its way from options to exit code; also what a signal ends."""
+
+    def __init__(self, options: JobOptions, ending: SignalEnd) -> None:
+        check_options(options)
+        self._options = options
+        self._ending = ending
+        self._template = read_template(options)
+        sources = check_sources(options.inputs, options.input_format, skip=options.output)
+        self._stream = InputStream(sources, options.input_format, skip=options.output)
+        self._tally = Tally([options.tenant])
+        self._fuse = Fuse(options.workers)
+        self._job: Job | None = None
+        self._writer: ResultWriter | None = None
+        self._began = 0.0
+        self._note = ""
+        self._display: Display = NoDisplay()
+
+    async def run(self) -> int:
+        """Checks, starts, works, reports. Raises `HeadraceError` while nothing has been started."""
+        options = self._options
+        async with AsyncExitStack() as stack:
+            items = await stack.enter_async_context(aclosing(self._stream.items()))
+            head = await peek(items, self._template)
+            every = await stack.enter_async_context(aclosing(chain(head, items)))
+            config = EmbeddedConfig(
+                backend=options.backend, retries=options.retries, default_max_tokens=options.max_tokens
+            )
+            embedded = await stack.enter_async_context(open_embedded(config, hooks=[self._tally], on_lost=self._stop))
+            self._writer = await stack.enter_async_context(open_output(options.output, overwrite=options.overwrite))
+            report = await self._work(embedded, every)
+        return self._end(report)
+
+    async def _work(self, embedded: Embedded, items: AsyncIterator[Item | Unreadable]) -> JobReport:
+        assert self._writer is not None
+        writer = self._writer
+        runs = ItemRuns(run_options(self._options), embedded.port, self._fuse, self._stop)
+        job = self._job = Job(
+            job_spec(self._options, self._template), items, runs.run, lambda result: writer.write(result.line())
+        )
+        self._began = trio.current_time()
+        self._ending.target = self
+        self._display = self._choose_display(writer)
+        with self._display as display:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(watch, display, self._snapshot)
+                report = await job.run()
+                nursery.cancel_scope.cancel()
+        return report
+
+    # Ending early
+
+    def end(self, signal_name: str) -> None:
+        """The first signal: nothing new, and a little time for what is live."""
+        assert self._job is not None
+        grace = self._options.grace
+        self._note = f"ending: live runs have {grace:g} s, once more to end now"
+        self._display.show(self._snapshot())
+        self._job.stop(f"interrupted by {signal_name}", state="interrupted", grace=grace)
+
+    def hurry(self) -> None:
+        """The second signal: nothing is waited for."""
+        assert self._job is not None
+        assert self._writer is not None
+        self._job.hurry()
+        self._writer.hurry()
+
+    def _stop(self, message: str) -> None:
+        if self._job is not None:
+            self._job.stop(message)
+
+    # Showing
+
+    def _choose_display(self, writer: ResultWriter) -> Display:
+        if self._options.quiet or (self._options.json and self._options.output is None):
+            return NoDisplay()
+        # Results on the same terminal would run into a live line.
+        if sys.stderr.isatty() and not writer.is_terminal:
+            return LiveDisplay(Console(stderr=True), self._options.name)
+        return PlainDisplay(lambda line: print(line, file=sys.stderr, flush=True), self._options.name)
+
+    def _snapshot(self) -> Snapshot:
+        job, stream, usage = self._job, self._stream, self._tally.usage
+        assert job is not None
+        total: float | None = None
+        if job.ended:
+            total = job.taken
+        elif stream.total_bytes and stream.consumed:
+            total = stream.count * stream.total_bytes / stream.consumed
+        return Snapshot(
+            done=job.done,
+            failed=job.failed,
+            live=job.live,
+            total=total,
+            exact=job.ended,
+            waiting=self._tally.waiting,
+            in_flight=self._tally.in_flight,
+            tokens=usage.total or 0,
+            cost=cost_dollars(usage, self._options.price),
+            seconds=trio.current_time() - self._began,
+            note=self._note,
+        )
+
+    def _end(self, report: JobReport) -> int:
+        options = self._options
+        code, message = verdict(report, self._fuse, self._ending)
+        if message:
+            complain(message)
+        for error in report.errors if code in (SOME_FAILED, DONE) else ():
+            complain(f"failed: {error}")
+        beyond = report.failed - len(report.errors)
+        if beyond > 0:
+            complain(f"failed: {beyond:,} more; the results have them all")
+        # Results own stdout when they go there.
+        if options.json:
+            stream = sys.stderr if options.output is None else sys.stdout
+            data = msgspec.json.encode(summary(report, self._tally, options.price) | {"exit_code": code})
+            print(data.decode(), file=stream, flush=True)
+        elif not options.quiet:
+            Console(stderr=options.output is None).print(job_table(report, self._tally, options.price))
+        return code
+
+
+def verdict(report: JobReport, fuse: Fuse, ending: SignalEnd) -> tuple[int, str]:
+    """The exit code of an ended job, and the one message that explains it, empty where all is well."""
+    if report.state == "interrupted":
+        rest = f", {len(report.cancelled):,} cancelled" if report.cancelled else ""
+        unread = f"; the input behind {report.unread_after} was not read" if report.unread_after else ""
+        return ending.exit_code, f"{report.message}: {report.done:,} done, {report.failed:,} failed{rest}{unread}"
+    if not report.done and fuse.hopeless:
+        return BACKEND, report.message or fuse.hopeless
+    if report.message or report.failed or report.cancelled:
+        return SOME_FAILED, report.message
+    return DONE, ""
