@@ -103,21 +103,20 @@ class AgentRun:
             )
         )
 
-    def queue(self) -> None:
-        """The run waits for an executor."""
-        self._state.lifecycle.queue()
-
     def cancel(self, reason: Literal["cancelled", "interrupted"] = "cancelled", message: str = "") -> None:
         """Takes the run away: no new work, what is open is cut off. Cancelling a run that has ended is harmless."""
         self._state.ask_to_cancel(Stop(StopReason(reason), message or f"the run was {reason}", source="user"))
         self._scope.cancel()
 
-    async def drive(self) -> RunResult:
-        """Runs to the end. Raises `JournalLost`, or `trio.Cancelled` when the caller is cancelled."""
+    async def drive(self, room: trio.CapacityLimiter | None = None) -> RunResult:
+        """Runs to the end; where there is a `room` for live runs, waits (queued) for a place in it first.
+
+        Raises `JournalLost`, or `trio.Cancelled` when the caller is cancelled.
+        """
         state = self._state
         try:
             try:
-                stop = await self._until_stopped()
+                stop = await self._until_stopped(room)
             except JournalLost:
                 raise
             except Exception as error:
@@ -139,24 +138,37 @@ class AgentRun:
         self._state.lifecycle.end(stop.reason)
         self.result = self._result(stop)
 
-    async def _until_stopped(self) -> Stop:
+    async def _until_stopped(self, room: trio.CapacityLimiter | None) -> Stop:
         state = self._state
-        early = state.cancel or self._expired()
-        if early is not None:
-            return early
-        state.begin()
-        self._scope.deadline = state.deadline
+        if state.cancel is not None:
+            return state.cancel
+        self._scope.deadline = state.expiry
         with self._scope:
-            await state.log.append(RunStarted(run=self.run))
-            return await self._steps()
+            await trio.lowlevel.checkpoint()
+            if room is None:
+                return await self._begin()
+            await self._enter(room)
+            try:
+                return await self._begin()
+            finally:
+                room.release_on_behalf_of(self)
         ended = state.interrupted_by(trio.current_time())
         assert ended is not None, "the run's scope was cancelled by nobody"
         return ended
 
-    def _expired(self) -> Stop | None:
-        if trio.current_time() < self._state.expiry:
-            return None
-        return Stop(StopReason.EXPIRED, "the run's expiry passed before it began")
+    async def _enter(self, room: trio.CapacityLimiter) -> None:
+        try:
+            room.acquire_on_behalf_of_nowait(self)
+        except trio.WouldBlock:
+            self._state.lifecycle.queue()
+            await room.acquire_on_behalf_of(self)
+
+    async def _begin(self) -> Stop:
+        state = self._state
+        state.begin()
+        self._scope.deadline = state.deadline
+        await state.log.append(RunStarted(run=self.run))
+        return await self._steps()
 
     async def _steps(self) -> Stop:
         state = self._state

@@ -1,6 +1,5 @@
 """What one run knows while it is driven; shared by the loop and its steps."""
 
-import math
 from typing import Final
 
 import trio
@@ -87,7 +86,7 @@ class RunState:
         self.price = price
         self.priority = priority
         self.expiry = expiry
-        self.deadline = math.inf
+        self.deadline = expiry
         self.lifecycle = Lifecycle()
         self.tools = {tool.name: tool for tool in agent.tools}
         self.messages = list(messages)
