@@ -5,12 +5,16 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 import trio
+import trio.testing
 from msgspec import Struct
 
-from agents.messages import Delta, Message, ModelRequest, Usage
-from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
+from agents.errors import ModelError
+from agents.messages import Delta, ModelReply, Usage
+from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig, OpenAIConnection
 from orchestrator.policy.feedback import Reading
+from tests.backends.payloads import REQUEST
 
 PATIENCE = 5.0
 """Seconds after which a test that waits for something has failed; never reached when it passes."""
@@ -108,6 +112,15 @@ class Upstream:
     def backend(self, **options: Any) -> OpenAIBackend:
         return OpenAIBackend(OpenAIConfig(name="test", base_url=self.base_url, **options), environ={})
 
+    @asynccontextmanager
+    async def connection(self, **options: Any) -> AsyncGenerator[OpenAIConnection, None]:
+        """A connection of a backend of its own, closed at the block's end."""
+        connection = self.backend(**options).connect()
+        try:
+            yield connection
+        finally:
+            await connection.aclose()
+
     async def until(self, condition: Callable[[], bool]) -> None:
         """Waits until the condition holds; looked at whenever a connection opens, closes or brings a request."""
         with trio.fail_after(PATIENCE):
@@ -152,90 +165,6 @@ async def upstream(*scripts: Script) -> AsyncGenerator[Upstream, None]:
             nursery.cancel_scope.cancel()
 
 
-# Bytes of HTTP.
-
-
-def head(status: int = 200, content_type: str = "text/event-stream", **headers: str) -> bytes:
-    """A response head; underscores in header names become dashes."""
-    lines = [f"HTTP/1.1 {status} Whatever", f"content-type: {content_type}"]
-    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
-    return "\r\n".join([*lines, "", ""]).encode()
-
-
-def stream_head(**headers: str) -> bytes:
-    return head(transfer_encoding="chunked", **headers)
-
-
-def frame(data: bytes) -> bytes:
-    """One HTTP chunk."""
-    return b"%x\r\n%s\r\n" % (len(data), data)
-
-
-END = b"0\r\n\r\n"
-
-
-def stream(*events: bytes, **headers: str) -> bytes:
-    """A whole event-stream response, every event in an HTTP chunk of its own."""
-    return stream_head(**headers) + b"".join(map(frame, events)) + END
-
-
-def whole(status: int, body: bytes, content_type: str = "application/json", **headers: str) -> bytes:
-    """A whole response with a content length."""
-    return head(status, content_type, content_length=str(len(body)), **headers) + body
-
-
-def failure(status: int, error: object, **headers: str) -> bytes:
-    return whole(status, json.dumps({"error": error}).encode(), **headers)
-
-
-# Events of the dialect.
-
-
-def event(payload: object) -> bytes:
-    return b"data: " + json.dumps(payload).encode() + b"\n\n"
-
-
-def chunk(
-    content: str | None = None, *, finish: str | None = None, usage: object = None, **delta: object
-) -> dict[str, object]:
-    if content is not None:
-        delta["content"] = content
-    payload: dict[str, object] = {
-        "id": "chatcmpl-1",
-        "object": "chat.completion.chunk",
-        "model": "m-1",
-        "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
-    }
-    if usage is not None:
-        payload["usage"] = usage
-    return payload
-
-
-def text(content: str) -> bytes:
-    return event(chunk(content))
-
-
-def tool(index: int | None = 0, **fields: object) -> bytes:
-    """A tool-call fragment; `name` and `arguments` go where they belong."""
-    function = {key: fields.pop(key) for key in ("name", "arguments") if key in fields}
-    return event(chunk(tool_calls=[{"index": index, "function": function, **fields}]))
-
-
-STOP = event(chunk(finish="stop"))
-CALLS = event(chunk(finish="tool_calls"))
-DONE = b"data: [DONE]\n\n"
-USAGE = {"prompt_tokens": 10, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 3}}
-
-
-def trailing(usage: object = USAGE) -> bytes:
-    """The chunk that carries usage alone."""
-    return event({"object": "chat.completion.chunk", "model": "m-1", "choices": [], "usage": usage})
-
-
-HELLO = stream(event(chunk("", role="assistant")), text("hel"), text("lo"), STOP, trailing(), DONE)
-REQUEST = ModelRequest("m", (Message("user", "hi"),))
-
-
 class Recorder:
     """A `Progress` that writes everything down; `on_deltas` may stand in for a slow reader."""
 
@@ -273,3 +202,32 @@ class Recorder:
     @property
     def streamed(self) -> str:
         return "".join(delta.text for batch in self.of("deltas") for delta in batch)
+
+
+async def ask(script: Script, **options: object) -> tuple[ModelReply, Recorder]:
+    """One request to an upstream with that script."""
+    recorder = Recorder()
+    async with upstream(script) as server, server.connection(**options) as connection:
+        return await connection.send(REQUEST, recorder), recorder
+
+
+async def fail(
+    script: Script, on_deltas: Callable[[], Awaitable[None]] | None = None, **options: object
+) -> tuple[ModelError, Recorder]:
+    """The error of one request to an upstream with that script."""
+    recorder = Recorder(on_deltas)
+    async with upstream(script) as server, server.connection(**options) as connection:
+        with pytest.raises(ModelError) as caught:
+            await connection.send(REQUEST, recorder)
+    return caught.value, recorder
+
+
+def in_two_reads(first: bytes, second: bytes) -> Script:
+    """A script whose second part is sent only when the client, having read the first, is idle."""
+
+    async def script(talk: Talk) -> None:
+        await talk.send(first)
+        await trio.testing.wait_all_tasks_blocked(0.005)
+        await talk.send(second)
+
+    return script
