@@ -7,15 +7,16 @@
 | silence | between two signs of life on the connection      | `SilenceTimeout` | provider's  |
 | whole   | from dispatch to the last byte                   | `CallTimeout`    | nobody's    |
 
-One cancel scope serves the last three: its deadline is always the nearest of them. While a slow reader holds the
-stream up, the silence clock stands still, since the provider is not the one who is silent.
+The attempt only writes down when it last saw a sign of life; its owner, which wakes up at known times anyway, looks at
+`due` when the nearest clock may have run out, and calls `expire`. So a token costs no timer. While a slow reader holds
+the stream up, the silence clock stands still, since the provider is not the one who is silent.
 
 The attempt never talks to the owner directly. It writes down what happened and puts its call on the owner's notes.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
 import trio
 from msgspec import Struct
@@ -65,13 +66,13 @@ class Attempt:
     """
 
     __slots__ = (
+        "_alive_at",
         "_clocks",
         "_connected",
-        "_next_touch",
+        "_cut_short",
         "_note",
         "_scope",
-        "_whole",
-        "aborted",
+        "_whole_until",
         "call",
         "delivered",
         "endpoint",
@@ -97,18 +98,37 @@ class Attempt:
         self.usage_so_far: Usage | None = None
         self.readings: Sequence[Reading] = ()
         self.outcome: ModelReply | ModelError | None = None
-        self.aborted: Literal["", "caller", "owner"] = ""
         self._clocks = clocks
         self._note = note
         self._connected = False
-        self._whole = min(now + clocks.whole, call.deadline)
-        self._scope = trio.CancelScope(deadline=min(now + clocks.connect, self._whole))
-        self._next_touch = 0.0
+        self._alive_at = now
+        self._whole_until = min(now + clocks.whole, call.deadline)
+        self._scope = trio.CancelScope()
+        self._cut_short: ModelError | None = None
 
-    def abort(self, why: Literal["caller", "owner"]) -> None:
-        """Cancels the request on the wire; the outcome follows as a note. Idempotent."""
-        if self.outcome is None and not self.aborted:
-            self.aborted = why
+    def due(self) -> float:
+        """When the nearest clock runs out, as things stand."""
+        nearest = self._alive_at + (self._clocks.silence if self._connected else self._clocks.connect)
+        return min(nearest, self._whole_until)
+
+    def expire(self, now: float) -> None:
+        """Ends the attempt for the clock that has run out by `now`. Idempotent."""
+        endpoint, clocks, usage = self.endpoint, self._clocks, self.usage_so_far
+        if now >= self._whole_until:
+            seconds = self._whole_until - self.started_at
+            self._cut(CallTimeout(f"{endpoint}: no complete answer within {seconds:.4g} s", usage=usage))
+        elif not self._connected:
+            self._cut(ConnectTimeout(f"{endpoint}: no connection within {clocks.connect:g} s", worked=False))
+        else:
+            self._cut(SilenceTimeout(f"{endpoint}: nothing arrived for {clocks.silence:g} s", usage=usage))
+
+    def abandon(self) -> None:
+        """Ends the attempt because its caller left. Idempotent."""
+        self._cut(CallerGone("the caller left before the answer", usage=self.usage_so_far))
+
+    def _cut(self, error: ModelError) -> None:
+        if self.outcome is None and self._cut_short is None:
+            self._cut_short = error
             self._scope.cancel()
 
     async def run(self, connection: Connection) -> None:
@@ -125,56 +145,41 @@ class Attempt:
             outcome = Unavailable(f"{self.endpoint}: the adapter failed: {type(error).__name__}: {error}")
             outcome.__cause__ = error
         finally:
-            # Without an outcome the scope was cancelled by a clock or an abort, or the slot itself is being cancelled.
-            self.outcome = outcome or self._cut_short()
+            # an outcome that came in spite of the cut stands: the provider has done the work
+            if outcome is None:
+                outcome = self._cut_short or OwnerClosed(f"{self.endpoint}: the backend's owner has ended")
+            self.outcome = outcome
             self._note(self.call)
-
-    def _cut_short(self) -> ModelError:
-        usage, endpoint, clocks = self.usage_so_far, self.endpoint, self._clocks
-        if self.aborted == "caller" or self.call.abandoned:
-            return CallerGone("the caller left before the answer", usage=usage)
-        if self.aborted == "owner" or not self._scope.cancelled_caught:
-            return OwnerClosed(f"{endpoint}: the backend's owner ended before the answer", usage=usage)
-        if trio.current_time() >= self._whole:
-            seconds = self._whole - self.started_at
-            return CallTimeout(f"{endpoint}: no complete answer within {seconds:g} s", usage=usage)
-        if not self._connected:
-            return ConnectTimeout(f"{endpoint}: no connection within {clocks.connect:g} s", worked=False)
-        return SilenceTimeout(f"{endpoint}: nothing arrived for {clocks.silence:g} s", usage=usage)
 
     # Progress, called by the connection
 
     def connected(self) -> None:
         self._connected = True
-        self._touch(trio.current_time())
+        self._alive_at = trio.current_time()
 
     def written(self) -> None:
-        self.written_at = trio.current_time()
+        self.written_at = self._alive_at = trio.current_time()
 
     def headers(self, readings: Sequence[Reading]) -> None:
-        self.headers_at = now = trio.current_time()
+        self.headers_at = self._alive_at = trio.current_time()
         self.readings = readings
-        self._touch(now)
         self._note(self.call)
 
     def alive(self) -> None:
-        self._touch(trio.current_time())
+        self._alive_at = trio.current_time()
 
     def usage(self, usage: Usage) -> None:
         self.usage_so_far = usage
         self._note(self.call, ring=False)
 
     async def deltas(self, deltas: Sequence[Delta]) -> None:
-        now = trio.current_time()
+        self._alive_at = now = trio.current_time()
         self.streamed += len(deltas)
-        if self.first_token_at is None:
+        first = self.first_token_at is None
+        if first:
             self.first_token_at = now
-            self._note(self.call)
-        else:
-            self._note(self.call, ring=False)
-        if self.call.deltas is None:
-            self._touch(now)
-        else:
+        self._note(self.call, ring=first)
+        if self.call.deltas is not None:
             await self._deliver(tuple(deltas))
 
     async def _deliver(self, deltas: tuple[Delta, ...]) -> None:
@@ -185,28 +190,12 @@ class Attempt:
             try:
                 channel.send_nowait(deltas)
             except trio.WouldBlock:
-                self._scope.deadline = self._whole
+                self._alive_at = math.inf
                 await channel.send(deltas)
+                self._alive_at = trio.current_time()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise CallerGone("the reader of the stream left", usage=self.usage_so_far) from None
         self.delivered = True
-        self._next_touch = 0.0
-        self._touch(trio.current_time())
-
-    def _touch(self, now: float) -> None:
-        """Starts the silence clock again. Moving a deadline costs more than reading the clock, so not every time:
-
-        the clock runs up to 1/64 late, never early.
-        """
-        if now < self._next_touch:
-            return
-        silence = self._clocks.silence
-        if silence < math.inf:
-            self._next_touch = now + silence / 64
-            self._scope.deadline = min(self._next_touch + silence, self._whole)
-        else:
-            self._next_touch = math.inf
-            self._scope.deadline = self._whole
 
 
 async def slot(

@@ -29,6 +29,7 @@ from orchestrator.policy.estimate import Estimator
 from orchestrator.policy.limits import InFlightSpec, LimitSet, LimitSpec
 from orchestrator.policy.retry import GiveUp
 from orchestrator.policy.ticket import Ticket
+from orchestrator.policy.timers import Timers
 from orchestrator.statistics import OwnerStatistics, take_statistics
 from orchestrator.transitions import Hook, Transition, TransitionKind
 
@@ -93,6 +94,7 @@ class Owner:
         self._open: dict[Call, Attempt | None] = {}
         self._policy: Dispatcher | None = None
         self._slots: trio.Nursery | None = None
+        self._clocks: Timers[Attempt] = Timers(lambda attempt: attempt.outcome is None)
         self._ending = False
 
     async def run(self, *, task_status: "trio.TaskStatus[None]" = trio.TASK_STATUS_IGNORED) -> None:
@@ -159,7 +161,8 @@ class Owner:
                 self._take_in(policy, call, now)
             for ticket in policy.expired(now):
                 self._expire(ticket, now)
-            wake_at = self._start_ready(policy, now)
+            self._check_clocks(now)
+            wake_at = min(self._start_ready(policy, now), self._clocks.next())
             if self._on_turn is not None:
                 self._on_turn(trio.current_time() - now)
             if self.inbox.closed and not self._open and not self.inbox.waiting():
@@ -195,10 +198,21 @@ class Owner:
             self._slots.start_soon(slot, lane.connect, lane.receive, name=f"slot {endpoint.name}/{lane.slots}")
         attempt = Attempt(call, endpoint.name, self.config.clocks, self.inbox.note, now=now, delivered=ticket.delivered)
         self._open[call] = attempt
+        self._clocks.add(attempt.due(), attempt)
         lane.send.send_nowait(attempt)
         waited = now - ticket.eligible_since
         ticket.waited += waited
         self._emit("started", ticket, now, waited=waited)
+
+    def _check_clocks(self, now: float) -> None:
+        # A reader may hold an attempt's clock still for as long as it likes, so look again within one silence.
+        at_most = now + self.config.clocks.silence
+        for attempt in self._clocks.due(now):
+            due = attempt.due()
+            if due > now:
+                self._clocks.add(min(due, at_most), attempt)
+            else:
+                attempt.expire(now)
 
     def _look_at(self, policy: Dispatcher, call: Call, now: float) -> None:
         """Acts on whatever has happened to a call since it was last looked at."""
@@ -220,13 +234,14 @@ class Owner:
         if attempt.outcome is not None:
             self._ended(policy, ticket, attempt, attempt.outcome, now)
         elif call.abandoned:
-            attempt.abort("caller")
+            attempt.abandon()
 
     def _ended(
         self, policy: Dispatcher, ticket: Ticket, attempt: Attempt, outcome: ModelReply | ModelError, now: float
     ) -> None:
         call: Call = ticket.call
         ticket.delivered = attempt.delivered
+        self._clocks.forget()
         answer = policy.ended(ticket, outcome, now)
         kind = outcome.kind if isinstance(outcome, ModelError) else "ok"
         self._emit("attempt_ended", ticket, now, outcome=kind, seconds=now - ticket.started, usage=outcome.usage)
@@ -273,7 +288,6 @@ class Owner:
                 self.policy.drop(call.ticket, now)
                 self._finish(call, closed, now)
             else:
-                attempt.abort("owner")
                 self._ended(self.policy, call.ticket, attempt, attempt.outcome or closed, now)
 
     def _emit(

@@ -4,7 +4,6 @@ import math
 
 import pytest
 import trio
-from tests.owner.staged import Recorder, StagedBackend, one_endpoint, request, running
 
 from agents.errors import OwnerClosed, QueueTimeout, Refused, Throttled, TooLarge, Truncated, Unavailable
 from agents.port import Call, Flow, OwnerPort, Priority
@@ -12,6 +11,7 @@ from orchestrator.inbox import CallInbox
 from orchestrator.owner import Endpoint, Owner, OwnerConfig
 from orchestrator.policy.dispatch import DispatchConfig, TenantConfig
 from orchestrator.policy.limits import LimitSpec
+from tests.owner.staged import Recorder, StagedBackend, one_endpoint, request, running
 
 FLOW = Flow("acme", "job", "run")
 
@@ -87,6 +87,7 @@ async def test_a_failed_attempt_is_retried_with_its_place(autojump_clock: trio.t
         await trio.sleep(0.5)
         for n in range(3):
             callers.start_soon(OwnerPort(owner.inbox, Flow("acme", "job", f"later {n}")).call, request(f"later {n}"))
+            await trio.sleep(0.1)
     texts = [sent.messages[0].content for sent in backend.sent]
     assert texts == ["first", "later 0", "first", "later 1", "later 2"]
     assert hook.outcomes() == ["ok"] * 4
