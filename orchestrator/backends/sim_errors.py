@@ -2,7 +2,6 @@
 
 import math
 
-from agents.errors import ModelError, Overloaded, Refused, Throttled, Truncated, Unavailable
 from orchestrator.backends.sim_limits import Refusal
 from orchestrator.policy.feedback import Reading
 
@@ -22,7 +21,6 @@ class SimError(Exception):
         type: str = "",
         code: str | None = None,
         retry_after: float | None = None,
-        exhausted: frozenset[str] = frozenset(),
         readings: tuple[Reading, ...] | None = None,
         in_stream: bool = False,
     ) -> None:
@@ -31,7 +29,6 @@ class SimError(Exception):
         self.type = type or _type_of(status)
         self.code = code
         self.retry_after = retry_after
-        self.exhausted = exhausted
         self.readings = readings
         self.in_stream = in_stream
 
@@ -56,40 +53,16 @@ def throttled(refusal: Refusal, readings: tuple[Reading, ...]) -> SimError:
     nobody knows it.
     """
     wait = refusal.wait
-    if not refusal.kinds:
+    if refusal.kind is None:
         type_, message = "concurrency", "too many calls in flight"
-    elif wait is None or math.isinf(wait):
-        type_, message, wait = "tokens", "the request is larger than the limit", None
     else:
-        type_ = "requests" if refusal.reason == "requests" else "tokens"
-        message = f"rate limit reached on {refusal.reason.replace('_', ' ')}; try again in {wait:.3f} s"
-    return SimError(
-        429,
-        message,
-        type=type_,
-        code="rate_limit_exceeded",
-        retry_after=wait,
-        exhausted=refusal.kinds,
-        readings=readings,
-    )
-
-
-def model_error(error: SimError | Hangup, partial: str = "") -> ModelError:
-    """The same error as an adapter would raise it, split by blame."""
-    if isinstance(error, Hangup):
-        if partial or not error.reset:
-            return Truncated("the simulated provider ended the answer early", partial=partial)
-        return Unavailable("the simulated provider reset the connection")
-    message, status, code = str(error), error.status, error.code
-    if code == "insufficient_quota" or status in (401, 403):
-        return Refused(message, status=status, code=code, endpoint_fault=True)
-    if status == 429:
-        return Throttled(message, retry_after=error.retry_after, exhausted=error.exhausted, code=code)
-    if status in (503, 529):
-        return Overloaded(message, retry_after=error.retry_after, status=status, code=code, partial=partial)
-    if status >= 500:
-        return Unavailable(message, status=status, code=code, partial=partial)
-    return Refused(message, status=status, code=code)
+        type_ = "tokens" if refusal.kind == "total_tokens" else refusal.kind
+        message = f"rate limit reached on {refusal.kind.replace('_', ' ')}"
+        if wait is not None and math.isinf(wait):
+            message, wait = f"{message}: the request is larger than the limit", None
+        else:
+            message = f"{message}; try again in {wait:.3f} s"
+    return SimError(429, message, type=type_, code="rate_limit_exceeded", retry_after=wait, readings=readings)
 
 
 def _type_of(status: int) -> str:

@@ -17,22 +17,27 @@ from agents.errors import InvalidLimits
 from orchestrator.backends.sim_config import SimLimit
 from orchestrator.backends.sim_meters import Entry, Meter, meter
 from orchestrator.backends.sim_stats import Series
-from orchestrator.policy.feedback import Reading
+from orchestrator.policy.feedback import LimitKind, Reading
 
 
 class Refusal:
-    """Why a call is not admitted. `kinds` are the exhausted limits; none means too many calls in flight.
+    """Why a call is not admitted. `kind` is the limit that has room last; None means too many calls in flight.
 
     `wait` is the time in seconds after which the limits would admit it if nothing else came; None is unknown,
     infinity is never.
     """
 
-    __slots__ = ("kinds", "reason", "wait")
+    __slots__ = ("kind", "wait")
 
-    def __init__(self, reason: str, kinds: frozenset[str] = frozenset(), wait: float | None = None) -> None:
-        self.reason = reason
-        self.kinds = kinds
+    def __init__(self, kind: LimitKind | None = None, wait: float | None = None) -> None:
+        self.kind = kind
         self.wait = wait
+
+    @property
+    def reason(self) -> str:
+        if self.kind is None:
+            return "concurrency"
+        return "too_large" if self.wait is not None and math.isinf(self.wait) else self.kind
 
 
 class EnforcedLimit:
@@ -134,17 +139,13 @@ class Enforcer:
 
     def _refusal(self, now: float, needs: list[tuple[EnforcedLimit, int]]) -> Refusal | None:
         if self.max_concurrency is not None and self.in_flight >= self.max_concurrency:
-            return Refusal("concurrency")
-        waits: dict[str, float] = {}
+            return Refusal()
+        longest, kind = 0.0, None
         for limit, need in needs:
             wait = limit.wait(now, need)
-            if wait > 0:
-                waits[limit.limit.kind] = max(wait, waits.get(limit.limit.kind, 0.0))
-        if not waits:
-            return None
-        longest = max(waits, key=lambda kind: waits[kind])
-        reason = "too_large" if math.isinf(waits[longest]) else longest
-        return Refusal(reason, frozenset(waits), waits[longest])
+            if wait > longest:
+                longest, kind = wait, limit.limit.kind
+        return None if kind is None else Refusal(kind, longest)
 
     def produced(self, grant: Grant, now: float, tokens: int) -> None:
         """Output tokens came into being."""

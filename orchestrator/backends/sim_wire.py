@@ -176,10 +176,13 @@ DONE = event(b"[DONE]")
 HEARTBEAT = b": still working\n\n"
 
 
-def error_body(error: SimError) -> bytes:
+def error_object(error: SimError) -> dict[str, Any]:
     """The error object, in OpenAI's shape."""
-    found = {"message": str(error), "type": error.type, "param": None, "code": error.code}
-    return msgspec.json.encode({"error": found})
+    return {"error": {"message": str(error), "type": error.type, "param": None, "code": error.code}}
+
+
+def error_body(error: SimError) -> bytes:
+    return msgspec.json.encode(error_object(error))
 
 
 def models_body(names: Iterable[str]) -> bytes:

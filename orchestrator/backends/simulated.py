@@ -6,14 +6,17 @@ The same provider served over HTTP (`sim_server`) behaves the same way, on a wir
 
 from collections.abc import Sequence
 
+import msgspec
 import trio
 
-from agents.errors import Unavailable
+from agents.errors import ModelError, Truncated, Unavailable
 from agents.messages import Delta, ModelReply, ModelRequest
 from orchestrator.backends.base import Capabilities, Connection, Progress
+from orchestrator.backends.openai_errors import Place, error_from_event, error_from_response
 from orchestrator.backends.sim_config import FaultRule, SimConfig, SimLatency, SimLength, SimLimit
-from orchestrator.backends.sim_errors import Hangup, SimError, model_error
+from orchestrator.backends.sim_errors import Hangup, SimError
 from orchestrator.backends.sim_provider import SimProvider
+from orchestrator.backends.sim_wire import error_object
 from orchestrator.policy.feedback import Reading
 
 __all__ = [
@@ -61,7 +64,7 @@ class SimulatedConnection:
     async def send(self, request: ModelRequest, progress: Progress) -> ModelReply:
         """See `Connection.send`. Raises the error an adapter would raise for the same behaviour on a wire."""
         if self._busy:
-            raise RuntimeError("a connection sends one request at a time")
+            raise trio.BusyResourceError("this connection is already sending a request")
         self._busy = True
         try:
             if self._provider.config.instant:
@@ -82,7 +85,7 @@ class SimulatedConnection:
         except (SimError, Hangup) as error:
             if isinstance(error, SimError) and error.readings is not None:
                 progress.headers(error.readings)
-            raise model_error(error, "".join(sink.texts)) from None
+            raise _as_adapter(error, sink) from None
         for _ in range(answer.usage_reports):
             progress.usage(answer.reply.usage)
         return answer.reply
@@ -95,7 +98,7 @@ class SimulatedConnection:
             reply = self._provider.serve_instantly(request)
         except SimError as error:
             progress.headers(error.readings or ())
-            raise model_error(error) from None
+            raise _as_adapter(error) from None
         progress.headers(self._provider.readings())
         await progress.deltas((Delta(reply.message.content),))
         progress.usage(reply.usage)
@@ -111,9 +114,11 @@ class _ToProgress:
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
+        self.began = False
         self.texts: list[str] = []
 
     async def headers(self, readings: Sequence[Reading]) -> None:
+        self.began = True
         self._progress.headers(readings)
 
     async def alive(self) -> None:
@@ -122,3 +127,19 @@ class _ToProgress:
     async def deltas(self, deltas: tuple[Delta, ...]) -> None:
         self.texts.extend(delta.text for delta in deltas)
         await self._progress.deltas(deltas)
+
+
+_PLACE = Place("the simulated provider")
+
+
+def _as_adapter(error: SimError | Hangup, sink: _ToProgress | None = None) -> ModelError:
+    """The error that the adapter raises for this answer on a wire: one judgement for both."""
+    partial = "".join(sink.texts) if sink is not None else ""
+    if isinstance(error, Hangup):
+        if sink is not None and sink.began:
+            return Truncated("the simulated provider broke the answer off", status=200, partial=partial)
+        return Unavailable("the simulated provider closed the connection without an answer")
+    if error.in_stream:
+        return error_from_event(error_object(error), _PLACE, None, partial)
+    body = msgspec.json.encode(error_object(error))
+    return error_from_response(error.status, body, _PLACE, error.readings or (), error.retry_after)
