@@ -16,7 +16,7 @@ import httpx2
 import trio
 from msgspec import Struct
 
-from agents.errors import InvalidLimits
+from agents.errors import InvalidLimits, Unavailable
 from agents.messages import ModelReply, ModelRequest
 from orchestrator.backends.base import Capabilities, Progress
 from orchestrator.backends.connection import SlotTransport
@@ -162,6 +162,9 @@ class OpenAIConnection:
                 raise error_from_response(
                     response.status_code, text, backend.place, readings, read_retry_after(headers, now)
                 )
+            encoding = headers.get("content-encoding", "identity")
+            if encoding != "identity":
+                raise Unavailable(f"{backend.place.host} compressed its answer ({encoding}), which was not asked for")
             reply = await exchange.read_reply(chunks, headers.get("content-type", ""))
             await self._drain(chunks)
             return reply

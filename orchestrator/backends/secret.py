@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agents.errors import InvalidLimits
 
-_KEY_LIKE = re.compile(r"\b(?:sk|pk|rk|gsk|key|xai|hf|nvapi|Bearer)[-_ ][^\s\"',;]{6,}")
+_KEY_LIKE = re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|nvapi)[-_][^\s\"',;]{6,}|(?<=\bBearer )[^\s\"',;]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\s]+")
 
 

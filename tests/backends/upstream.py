@@ -44,7 +44,7 @@ class Talk:
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.stream = stream
-        self._buffer = b""
+        self._buffer = bytearray()
 
     async def send(self, data: bytes) -> None:
         await self.stream.send_all(data)
@@ -70,8 +70,9 @@ class Talk:
         while b"\r\n\r\n" not in self._buffer:
             if not await self._more():
                 return None
-        head, _, rest = self._buffer.partition(b"\r\n\r\n")
-        self._buffer = rest
+        end = self._buffer.index(b"\r\n\r\n")
+        head = bytes(self._buffer[:end])
+        del self._buffer[: end + 4]
         length = 0
         for line in head.lower().split(b"\r\n"):
             if line.startswith(b"content-length:"):
@@ -79,7 +80,8 @@ class Talk:
         while len(self._buffer) < length:
             if not await self._more():
                 return None
-        body, self._buffer = self._buffer[:length], self._buffer[length:]
+        body = bytes(self._buffer[:length])
+        del self._buffer[:length]
         return head, body
 
     async def _more(self) -> bool:
@@ -110,7 +112,8 @@ class Upstream:
         return f"http://127.0.0.1:{self.port}/v1"
 
     def backend(self, **options: Any) -> OpenAIBackend:
-        return OpenAIBackend(OpenAIConfig(name="test", base_url=self.base_url, **options), environ={})
+        environ = options.pop("environ", {})
+        return OpenAIBackend(OpenAIConfig(name="test", base_url=self.base_url, **options), environ=environ)
 
     @asynccontextmanager
     async def connection(self, **options: Any) -> AsyncGenerator[OpenAIConnection, None]:
