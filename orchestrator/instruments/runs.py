@@ -1,0 +1,146 @@
+"""Prometheus metrics of runs, read from the events they append to their journal.
+
+Only runs that are open are remembered, by what they have open; a run that ended is a number.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from agents.events import (
+    CancelRequested,
+    Event,
+    ModelFailed,
+    ModelReplied,
+    ModelRequested,
+    RunCreated,
+    RunEnded,
+    RunStarted,
+    ToolFinished,
+    ToolRefused,
+    ToolStarted,
+)
+from agents.lifecycle import State
+from agents.port import Journal
+from orchestrator.instruments.books import APPEND_BOUNDS, Distribution
+from orchestrator.instruments.families import counter, gauge, histogram
+
+
+class _OpenRun:
+    """What one run has open; the first of cancelling, tool, model names its state (`agents.lifecycle`)."""
+
+    __slots__ = ("begun", "cancelling", "model", "tools")
+
+    def __init__(self) -> None:
+        self.begun = False
+        self.cancelling = False
+        self.model = False
+        self.tools = 0
+
+    def state(self) -> State:
+        if self.cancelling:
+            return State.CANCELLING
+        if self.tools:
+            return State.WAITING_TOOL
+        if self.model:
+            return State.WAITING_MODEL
+        return State.RUNNING if self.begun else State.CREATED
+
+
+class RunMetrics(Collector):
+    """Counts runs and tool calls. Register it beside other collectors: `registry` is usually the call metrics' own."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._open: dict[str, _OpenRun] = {}
+        self._finished: Counter[tuple[str, str]] = Counter()
+        self._tools: Counter[str] = Counter()
+        self._appends = Distribution(APPEND_BOUNDS)
+        registry.register(self)
+
+    def reset(self) -> None:
+        """Sets every count back to nothing; open runs stay known."""
+        self._finished.clear()
+        self._tools.clear()
+        self._appends.clear()
+
+    def appended(self, seconds: float) -> None:
+        """A journal took `seconds` to make events durable."""
+        self._appends.observe(seconds)
+
+    def see(self, event: Event) -> None:
+        """Takes in one event that was appended."""
+        match event:
+            case RunCreated():
+                self._open[event.run] = _OpenRun()
+            case RunEnded():
+                self._open.pop(event.run, None)
+                self._finished[event.state, event.reason] += 1
+            case ToolRefused():
+                self._tools[event.outcome] += 1
+            case ToolFinished():
+                self._tools[event.outcome] += 1
+                self._see_open(event)
+            case _:
+                self._see_open(event)
+
+    def _see_open(self, event: Event) -> None:
+        run = self._open.get(event.run)
+        if run is None:
+            return
+        match event:
+            case RunStarted():
+                run.begun = True
+            case ModelRequested():
+                run.model = True
+            case ModelReplied() | ModelFailed():
+                run.model = False
+            case ToolStarted():
+                run.tools += 1
+            case ToolFinished():
+                run.tools -= 1
+            case CancelRequested():
+                run.cancelling = True
+            case _:
+                pass
+
+    def collect(self) -> Iterable[Metric]:
+        states = Counter(run.state() for run in list(self._open.values()))
+        yield gauge("runs", "Open runs by state.", ("state",), (((str(state),), states[state]) for state in _OPEN))
+        yield counter(
+            "runs_finished_total",
+            "Runs that ended, by terminal state and reason.",
+            ("state", "reason"),
+            (((str(state), str(reason)), count) for (state, reason), count in list(self._finished.items())),
+        )
+        yield counter(
+            "tool_calls_total",
+            "Tool calls by outcome, those that were refused before they started included.",
+            ("outcome",),
+            (((outcome,), count) for outcome, count in list(self._tools.items())),
+        )
+        yield histogram("log_append_seconds", "Making a run's events durable.", (), [((), self._appends)])
+
+
+class MeteredJournal:
+    """A journal that counts what it appends. Implements `agents.port.Journal` over another one."""
+
+    __slots__ = ("_clock", "_journal", "_metrics")
+
+    def __init__(self, journal: Journal, metrics: RunMetrics, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._journal = journal
+        self._metrics = metrics
+        self._clock = clock
+
+    async def append(self, events: Sequence[Event]) -> None:
+        started = self._clock()
+        await self._journal.append(events)
+        self._metrics.appended(self._clock() - started)
+        for event in events:
+            self._metrics.see(event)
+
+
+_OPEN = (State.CREATED, State.RUNNING, State.WAITING_MODEL, State.WAITING_TOOL, State.CANCELLING)
