@@ -29,6 +29,7 @@ from orchestrator.backends.sse import MAX_LINE_BYTES
 from orchestrator.backends.unreachable import error_from_transport
 
 _ERROR_BODY_BYTES = 64 * 1024
+_KEY_LENGTH = 16
 
 
 class OpenAIConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -98,7 +99,7 @@ class OpenAIBackend:
             checked_key(f"{where}.api_key", "the key", key.reveal())
         self.headers = _headers(where, config, key)
         self.rules = config.rules()
-        self.place = Place(_host(self.url), (key.reveal(),) if key is not None else ())
+        self.place = Place(_host(self.url), _secrets(config, key))
         self.ssl_context = _ssl_context(where, config) if self.url.scheme == "https" else None
 
     @property
@@ -231,6 +232,12 @@ def _headers(where: str, config: OpenAIConfig, key: Secret | None) -> httpx2.Hea
             raise InvalidLimits(f"{where}.headers.{name!r}", "names and values must be printable ASCII")
         headers[name] = value
     return headers
+
+
+def _secrets(config: OpenAIConfig, key: Secret | None) -> tuple[Secret, ...]:
+    """What no message may quote: the key, and extra headers long enough to be one."""
+    values = [Secret(value) for value in config.headers.values() if len(value) >= _KEY_LENGTH]
+    return (key, *values) if key is not None else tuple(values)
 
 
 def _check_numbers(where: str, config: OpenAIConfig) -> None:

@@ -24,7 +24,7 @@ from agents.messages import Usage
 from orchestrator.backends.headers import exhausted_kinds, time_to_room
 from orchestrator.backends.openai_text import scrub
 from orchestrator.backends.openai_wire import NotJSON, loads
-from orchestrator.backends.secret import excerpt
+from orchestrator.backends.secret import Secret, excerpt
 from orchestrator.policy.feedback import LimitKind, Reading
 
 CONTEXT_OVERFLOW = "context_length_exceeded"
@@ -86,7 +86,7 @@ class Place(Struct, frozen=True):
     """Who answered, for messages: the endpoint's host, and what must never be quoted."""
 
     host: str
-    secrets: tuple[str, ...] = ()
+    secrets: tuple[Secret, ...] = ()
 
     def quote(self, text: str) -> str:
         return excerpt(scrub(text), self.secrets)

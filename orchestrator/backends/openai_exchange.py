@@ -208,7 +208,7 @@ class Exchange:
 
 
 def _text(data: bytes) -> str:
-    return data[:4096].decode("utf-8", "replace")
+    return data.decode("utf-8", "replace")
 
 
 def _why(exc: Exception) -> str:

@@ -58,14 +58,13 @@ def checked_key(field: str, place: str, text: str) -> Secret:
     return Secret(key)
 
 
-def excerpt(text: str, secrets: Iterable[str] = (), limit: int = 200) -> str:
+def excerpt(text: str, secrets: Iterable[Secret] = (), limit: int = 200) -> str:
     """The beginning of foreign text as one line: secrets and whatever looks like a key masked, at most `limit` long.
 
     Masked before it is cut, so that no cut leaves half a secret behind.
     """
-    text = text[: 16 * limit]
     for secret in secrets:
-        if secret:
-            text = text.replace(secret, "***")
+        text = text.replace(secret.reveal(), "***")
+    text = text[: 16 * limit]
     text = _CONTROL.sub(" ", _KEY_LIKE.sub("***", text)).strip()
     return text if len(text) <= limit else text[: limit - 1] + "…"
