@@ -5,8 +5,6 @@ any interval: the largest charge; the most that calls in flight were found to co
 flow's last dispatch; and for refunds the largest one times the most calls in flight.
 """
 
-from collections.abc import Iterable
-
 
 class Node:
     """A child's side: its counter in service units per weight, and what the fairness bound needs to know of it."""
@@ -95,25 +93,3 @@ class Node:
     def bound_term(self) -> float:
         """This child's part of the bound: largest charge, under-prediction and over-prediction, per weight."""
         return (self.largest + self.excess_peak + self.refund_peak * self.live_peak) * self.scale
-
-
-def spread(siblings: Iterable[Node]) -> tuple[float, float]:
-    """The largest difference of booked service per weight between siblings that were active ever since they were last
-    measured, and the bound for that pair; (0, 0) without such a pair. Service units. Starts the next measurement.
-    """
-    low: tuple[float, Node] | None = None
-    high: tuple[float, Node] | None = None
-    for node in siblings:
-        if node.entry is None:
-            continue
-        if node.mark is not None:
-            served = (node.booked - node.mark) * node.scale
-            if low is None or served < low[0]:
-                low = (served, node)
-            if high is None or served > high[0]:
-                high = (served, node)
-        node.mark = node.booked
-    if low is None or high is None or low[1] is high[1]:
-        return (0.0, 0.0)
-    bound = low[1].bound_term() + high[1].bound_term() + max(low[1].lead, high[1].lead)
-    return (high[0] - low[0], bound)

@@ -44,11 +44,9 @@ Cost: every operation is O(log n) in the number n of *active* siblings at its no
 
 from collections.abc import Iterator
 
-from msgspec import Struct
-
 from agents.port import Priority
 from orchestrator.policy.fair_config import FairConfig, check_weight
-from orchestrator.policy.fair_node import spread
+from orchestrator.policy.fair_report import TenantShare, tenant_shares, worst_spread
 from orchestrator.policy.fair_tree import JobNode, TenantNode, Tree
 from orchestrator.policy.priorities import Debts
 from orchestrator.policy.run_order import RunOrder
@@ -58,17 +56,6 @@ from orchestrator.policy.ticket import Ticket
 __all__ = ["FairConfig", "FairQueue", "TenantShare"]
 
 _PRIORITIES = len(Priority)
-
-
-class TenantShare(Struct, frozen=True):
-    """One tenant's standing, over all priorities. `service` is what was booked since the tenant was last forgotten."""
-
-    weight: float
-    service: float
-    queued: int
-    live: int
-    active: bool
-    parked: bool
 
 
 class FairQueue:
@@ -169,9 +156,11 @@ class FairQueue:
         self._remove(entry, job)
 
     def charge(self, ticket: Ticket, more: float) -> None:
-        """Books service of a call in flight beyond its charge."""
-        ticket.charge += more
-        self._correct(ticket.queue_node, more)
+        """Books service of a call in flight beyond its charge; nothing once it is settled."""
+        job = ticket.queue_node
+        if type(job) is JobNode:
+            ticket.charge += more
+            self._correct(job, more)
 
     def settle(self, ticket: Ticket, actual: float) -> None:
         """The attempt ended and cost `actual` (0 if it was refused before any work): books the difference, once."""
@@ -193,42 +182,35 @@ class FairQueue:
         """The tenant is stopped by a limit of its own: none of its calls is eligible, in any priority."""
         if tenant not in self._parked:
             self._parked.add(tenant)
-            for tree in self._trees:
-                node = tree.children.get(tenant)
-                if node is not None:
-                    node.parked = True
-                    if node.queued:
-                        self._deactivate(node)
+            for node in self._nodes(tenant):
+                node.parked = True
+                if node.queued:
+                    self._deactivate(node)
 
     def unpark(self, tenant: str) -> None:
         """The tenant's calls are eligible again; it comes back like one that was idle."""
         if tenant in self._parked:
             self._parked.remove(tenant)
-            for tree in self._trees:
-                node = tree.children.get(tenant)
-                if node is not None:
-                    node.parked = False
-                    if node.queued:
-                        self._activate(node)
+            for node in self._nodes(tenant):
+                node.parked = False
+                if node.queued:
+                    self._activate(node)
 
     def set_weight(self, tenant: str, weight: float) -> None:
         """Changes a tenant's weight from now on. Raises `InvalidLimits`."""
         check_weight(f"weights.{tenant}", weight)
         self._weights[tenant] = weight
-        for tree in self._trees:
-            node = tree.children.get(tenant)
-            if node is not None:
-                node.reweigh(weight)
-                tree.lowered(node)
+        for node in self._nodes(tenant):
+            node.reweigh(weight)
+            node.tree.lowered(node)
 
     def set_job_weight(self, tenant: str, job: str, weight: float) -> None:
         """Changes a job's weight from now on. Raises `InvalidLimits`."""
         check_weight(f"job_weights.{tenant}/{job}", weight)
         self._job_weights[f"{tenant}/{job}"] = weight
-        for tree in self._trees:
-            parent = tree.children.get(tenant)
-            node = parent.children.get(job) if parent is not None else None
-            if parent is not None and node is not None:
+        for parent in self._nodes(tenant):
+            node = parent.children.get(job)
+            if node is not None:
                 node.reweigh(weight)
                 parent.lowered(node)
 
@@ -248,6 +230,11 @@ class FairQueue:
         return self._order.mean
 
     @property
+    def virtual_times(self) -> tuple[float, ...]:
+        """V of each priority's tenants, in service units per weight, highest priority first. Never decreases."""
+        return tuple(tree.virtual for tree in self._trees)
+
+    @property
     def debts(self) -> tuple[float, ...]:
         """The priorities' debts in service units, highest priority first."""
         return self._debts.debts
@@ -258,39 +245,23 @@ class FairQueue:
         return 0 if node is None else node.queued
 
     def tenants(self) -> dict[str, TenantShare]:
-        """Every tenant that is remembered, with its service and standing."""
-        nodes: dict[str, list[TenantNode]] = {}
-        for tree in self._trees:
-            for name, node in tree.children.items():
-                nodes.setdefault(name, []).append(node)
-        return {
-            name: TenantShare(
-                weight=own[0].weight,
-                service=sum(node.booked for node in own),
-                queued=sum(node.queued for node in own),
-                live=sum(node.live for node in own),
-                active=any(node.entry is not None for node in own),
-                parked=own[0].parked,
-            )
-            for name, own in nodes.items()
-        }
+        """Every tenant that is remembered, with its service and standing over all priorities."""
+        return tenant_shares(self._trees)
 
     def spread_and_bound(self) -> tuple[float, float]:
         """The largest difference of booked service per weight between siblings that were eligible ever since this was
-        last asked, and the bound for that pair; (0, 0) if there is no such pair. Service units. O(active).
+        last asked, and the bound for that pair; (0, 0) if there is no such pair. Service units. O(remembered flows).
         """
-        worst = (0.0, 0.0)
-        for tree in self._trees:
-            worst = max(worst, spread(tree.children.values()))
-            for tenant in tree.children.values():
-                worst = max(worst, spread(tenant.children.values()))
-        return worst
+        return worst_spread(self._trees)
 
     def __repr__(self) -> str:
         active = [tree.active for tree in self._trees]
         return f"<FairQueue queued={self._queued} active_tenants={active} parked={len(self._parked)}>"
 
     # inside
+
+    def _nodes(self, tenant: str) -> list[TenantNode]:
+        return [tree.children[tenant] for tree in self._trees if tenant in tree.children]
 
     def _new_tenant(self, tree: Tree, name: str) -> TenantNode:
         tenant = TenantNode(name, self._weights.get(name, 1.0), tree)
