@@ -18,6 +18,7 @@ MAX_BODY = 16 * 1024 * 1024
 IDLE_SECONDS = 75.0
 LINGER_SECONDS = 1.0
 _READ = 65_536
+_SEND_BUFFER = 65_536
 
 
 class BadRequest(Exception):
@@ -45,6 +46,8 @@ class HttpConnection:
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self._stream = stream
+        # with the kernel's own, larger buffer a reader that stops would be noticed megabytes too late
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
         self.gone = False
 

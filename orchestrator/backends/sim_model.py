@@ -10,6 +10,7 @@ A request may fix its own size, which trace replays need: `extra={"x_sim": {"inp
 
 import hashlib
 import json
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -18,7 +19,7 @@ import msgspec
 from agents.messages import Delta, FinishReason, Message, ModelRequest, ToolCall, ToolCallDelta, ToolSpec
 from orchestrator.backends.sim_config import SimConfig
 from orchestrator.backends.sim_schema import instance
-from orchestrator.backends.sim_tokens import Tokenizer
+from orchestrator.backends.sim_tokens import Tokenizer, canonical
 
 _TEXT = (
     "the water runs down from high ground and turns a wheel that grinds corn while people wait for their share "
@@ -86,7 +87,7 @@ class SimModel:
         self._tokenizer = Tokenizer(config.exact_tokens)
 
     def plan(self, request: ModelRequest) -> Plan:
-        """The answer to a request, with its timing."""
+        """The answer to a request, with its timing. Raises `ValueError` for one that asks for the impossible."""
         config = self._config
         digest = _digest(config.seed, request)
         rng = Random(digest)
@@ -104,7 +105,7 @@ class SimModel:
         elif request.response_format and request.response_format.get("type") in ("json_schema", "json_object"):
             tokens = self._tokenizer.pieces(_structured(request.response_format, rng))
         else:
-            tokens = self._text_tokens(request, wanted, rng)
+            tokens = self._text_tokens(request, wanted, max_output, rng)
         tokens = self._until_stop(tokens, request.stop) if not heads else tokens
         finish: FinishReason = "tool_calls" if heads else "stop"
         if len(tokens) > max_output:
@@ -129,8 +130,11 @@ class SimModel:
             ):
                 return []
             return [rng.choice(request.tools)]
-        name = choice.get("function", {}).get("name")
-        return [tool for tool in request.tools if tool.name == name]
+        function = choice.get("function")
+        named = [t for t in request.tools if isinstance(function, Mapping) and t.name == function.get("name")]
+        if not named:
+            raise ValueError("tool_choice: names no tool of this request")
+        return named[:1]
 
     def _tool_tokens(
         self, tools: list[ToolSpec], digest: int, rng: Random
@@ -145,25 +149,30 @@ class SimModel:
             tokens += self._tokenizer.pieces(json.dumps(arguments, ensure_ascii=False))
         return tokens, heads
 
-    def _text_tokens(self, request: ModelRequest, wanted: int, rng: Random) -> list[str]:
-        """Text of the wanted number of tokens; it is longer only where it has a tool's result to give."""
+    def _text_tokens(self, request: ModelRequest, wanted: int, bound: int, rng: Random) -> list[str]:
+        """Text of the wanted number of tokens; it is longer only where it has a tool's result to give.
+
+        Of a text beyond `bound` one token more is made, which is enough to see that it is cut.
+        """
+        pieces = self._tokenizer.pieces
         results = _results(request)
         if results:
-            tokens = self._tokenizer.pieces("The tool says: " + "; ".join(results) + ".")
+            opening = "The tool says: " + "; ".join(results) + "."
         else:
-            quoted = self._tokenizer.pieces(_question(request))[:_QUOTED]
-            tokens = self._tokenizer.pieces('On "' + "".join(quoted).strip() + '":')
-            if len(tokens) > wanted:
-                tokens = []
+            opening = 'On "' + "".join(pieces(_question(request))[:_QUOTED]).strip() + '":'
+        tokens = pieces(opening)
         if len(tokens) >= wanted:
-            return tokens
-        words = rng.choices(_WORDS, k=wanted - len(tokens) + 2)
+            if results:
+                return tokens
+            opening = ""
+        wanted = min(wanted, bound + 1)
+        # a word is at least a token, or half of one where four characters are one; the last may lack its full stop
+        words = rng.choices(_WORDS, k=wanted * (2 if self._tokenizer.exact else 1) + 2)
         for i in range(0, len(words), _SENTENCE):
             words[i] = words[i].capitalize()
             if i:
                 words[i - 1] += "."
-        filler = (" " if tokens else "") + " ".join(words)
-        return (tokens + self._tokenizer.pieces(filler))[:wanted]
+        return pieces(f"{opening} {' '.join(words)}".lstrip())[:wanted]
 
     def _until_stop(self, tokens: list[str], stop: tuple[str, ...]) -> list[str]:
         if not stop:
@@ -186,7 +195,7 @@ def _digest(seed: int, request: ModelRequest) -> int:
         [(tool.name, tool.parameters) for tool in request.tools],
         request.response_format,
     ]
-    return int.from_bytes(hashlib.blake2b(msgspec.json.encode(content), digest_size=8).digest())
+    return int.from_bytes(hashlib.blake2b(canonical(content), digest_size=8).digest())
 
 
 def _fixed_size(request: ModelRequest) -> dict[str, int]:

@@ -13,6 +13,7 @@ _CLASSES = {"d": "0123456789", "w": "abcdefghijklmnopqrstuvwxyz0123456789_", "s"
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v"}
 _PRINTABLE = "".join(map(chr, range(0x20, 0x7F)))
 _EXTRA_REPEATS = 3
+_MOST_REPEATS = 1000
 
 Maker = Callable[[Random], str]
 
@@ -22,7 +23,7 @@ def matching(pattern: str, rng: Random, tries: int = 8) -> str | None:
     try:
         compiled = re.compile(pattern)
         make = _Reader(pattern).alternatives()
-    except (re.error, _Unsupported):
+    except (re.error, _Unsupported, RecursionError, OverflowError):
         return None
     for _ in range(tries):
         text = make(rng)
@@ -127,6 +128,8 @@ class _Reader:
             self._at = found.end()
             low = int(found[1])
             high = low if not found[2] else int(found[3] or low + _EXTRA_REPEATS)
+            if low > _MOST_REPEATS:
+                raise _Unsupported
         else:
             return atom
         if self._peek() in ("?", "+"):  # lazy or possessive: the same texts, for a generator

@@ -176,7 +176,10 @@ class SimProvider:
             raise invalid("messages: at least one is needed")
         if request.max_tokens is not None and request.max_tokens < 1:
             raise invalid("max_tokens: at least 1 is needed")
-        plan = self._model.plan(request)
+        try:
+            plan = self._model.plan(request)
+        except ValueError as error:
+            raise invalid(str(error)) from None
         if context is not None and plan.input_tokens + (request.max_tokens or 1) > context:
             message = f"{plan.input_tokens} input tokens and max_tokens exceed the context of {context} tokens"
             raise invalid(message, "context_length_exceeded")

@@ -15,6 +15,7 @@ from typing import Any
 from orchestrator.backends.sim_pattern import matching
 
 DEPTH = 4
+MAX_SIZE = 10_000
 WORDS = ("amber", "brook", "cedar", "delta", "ember", "field", "grove", "haven", "inlet", "jetty")
 _FORMATS = {
     "date": "20{a:02d}-{b:02d}-{c:02d}",
@@ -29,9 +30,19 @@ _FORMATS = {
 }
 
 
+class BadSchema(ValueError):
+    """No instance can be made: the schema is malformed, asks for the impossible, or for too much."""
+
+
 def instance(schema: Any, rng: Random) -> Any:
-    """An instance of the schema, drawn with `rng`. `True` and `{}` allow anything and give a word."""
-    return _Writer(schema, rng).value(schema, 0)
+    """An instance of the schema, drawn with `rng`. `True` and `{}` allow anything and give a word.
+
+    Raises `BadSchema`.
+    """
+    try:
+        return _Writer(schema, rng).value(schema, 0)
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise BadSchema(f"no answer can be made for the schema: {type(error).__name__}: {error}") from error
 
 
 class _Writer:
@@ -103,7 +114,7 @@ class _Writer:
 
     def _array(self, schema: Mapping[str, Any], depth: int) -> list[Any]:
         first = list(schema.get("prefixItems", ()))
-        low = int(schema.get("minItems", 0 if depth >= DEPTH else 1))
+        low = _size(schema.get("minItems", 0 if depth >= DEPTH else 1))
         high = int(schema.get("maxItems", max(low, 2)))
         length = max(len(first) if depth < DEPTH else 0, self._rng.randint(low, max(low, min(high, low + 2))))
         rest = schema.get("items", {})
@@ -136,11 +147,18 @@ class _Writer:
             return form.format(
                 a=rng.randint(10, 59), b=rng.randint(1, 12), c=rng.randint(1, 23), word=rng.choice(WORDS)
             )
-        low, high = int(schema.get("minLength", 0)), schema.get("maxLength")
+        low, high = _size(schema.get("minLength", 0)), schema.get("maxLength")
         text = self._rng.choice(WORDS)
         while len(text) < low:
             text += " " + self._rng.choice(WORDS)
         return text if high is None else text[: int(high)]
+
+
+def _size(value: Any) -> int:
+    size = int(value)
+    if size > MAX_SIZE:
+        raise ValueError(f"a size of {size} is too much")
+    return size
 
 
 def _type_of(schema: Mapping[str, Any]) -> str:

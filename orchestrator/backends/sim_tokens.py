@@ -6,7 +6,9 @@ outside ASCII, or one other character. The tokens of a text, put together, are t
 characters, and input counts bytes / 4, so that an estimate by bytes is right.
 """
 
+import json
 import re
+from typing import Any
 
 import msgspec
 
@@ -43,6 +45,14 @@ class Tokenizer:
             for call in message.tool_calls:
                 tokens += MESSAGE_OVERHEAD + self.count(call.name) + self.count(call.arguments)
         for tool in request.tools:
-            schema = msgspec.json.encode(tool.parameters).decode()
+            schema = canonical(tool.parameters).decode()
             tokens += MESSAGE_OVERHEAD + self.count(tool.name) + self.count(tool.description) + self.count(schema)
         return tokens
+
+
+def canonical(value: Any) -> bytes:
+    """Plain data as bytes that depend on it alone; text that is no Unicode (lone surrogates) does no harm."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(value).encode()

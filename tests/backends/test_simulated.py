@@ -20,6 +20,7 @@ from orchestrator.backends.simulated import (
 from tests.backends.recorder import Recorder, ask
 
 STEADY = SimLatency(first_token=1.0, input_rate=math.inf, output_rate=10.0, spread=0.0, chunk_tokens=5)
+ADD = ToolSpec("add", "Adds.", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
 HUNDRED = SimLength(tokens=100, spread=0.0)
 
 
@@ -223,6 +224,7 @@ async def test_the_provider_counts_between_write_and_headers(autojump_clock: Moc
         (ask(max_tokens=0), 400, "invalid_value"),
         (ModelRequest("other", ask().messages), 404, "model_not_found"),
         (ask("word " * 3000), 400, "context_length_exceeded"),
+        (ModelRequest("sim", ask().messages, tool_choice={"function": 7}, tools=(ADD,)), 400, "invalid_value"),
     ],
 )
 async def test_bad_requests_are_refused(
@@ -267,9 +269,8 @@ async def test_tokens_per_minute(autojump_clock: MockClock) -> None:
 
 async def test_tool_calls_arrive_in_pieces_and_whole(autojump_clock: MockClock) -> None:
     """The streamed pieces of a tool call add up to the one in the reply."""
-    tool = ToolSpec("add", "Adds.", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
     recorder = Recorder()
-    reply = await send(SimProvider(), ModelRequest("sim", (Message("user", "1?"),), tools=(tool,)), recorder)
+    reply = await send(SimProvider(), ModelRequest("sim", (Message("user", "1?"),), tools=(ADD,)), recorder)
     assert recorder.calls == reply.message.tool_calls
     assert reply.finish_reason == "tool_calls"
 

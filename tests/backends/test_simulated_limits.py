@@ -5,7 +5,7 @@ from fractions import Fraction
 from itertools import product
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.errors import InvalidLimits
@@ -118,6 +118,7 @@ def test_as_produced_counts_output_when_it_comes() -> None:
 
 
 @pytest.mark.parametrize(("algorithm", "counted"), list(product(ALGORITHMS, COUNTED)))
+@settings(max_examples=25)
 @given(calls=st.lists(st.tuples(st.integers(0, 30), st.integers(1, 40), st.integers(1, 40)), max_size=30))
 def test_all_or_nothing(algorithm: Algorithm, counted: Counted, calls: list[tuple[int, int, int]]) -> None:
     """A refused call changes no limit, and whatever was admitted leaves nothing in flight once it is settled."""

@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -14,7 +15,7 @@ from orchestrator.backends.sim_cache import PrefixCache
 from orchestrator.backends.sim_config import SimConfig, SimLength
 from orchestrator.backends.sim_model import SimModel
 from orchestrator.backends.sim_pattern import matching
-from orchestrator.backends.sim_schema import instance
+from orchestrator.backends.sim_schema import BadSchema, instance
 from orchestrator.backends.sim_tokens import Tokenizer
 from tests.backends.recorder import ask
 
@@ -50,6 +51,13 @@ def test_an_answer_depends_on_seed_and_content_alone(text: str, seed: int, bound
     assert cut.tokens == whole.tokens[:bound]
     assert cut.finish_reason == ("length" if bound < len(whole.tokens) else "stop")
     assert (cut.delay, cut.rate) == (whole.delay, whole.rate)
+
+
+def test_text_that_is_no_unicode_is_answered() -> None:
+    """A lone surrogate in a message or a tool does no harm."""
+    tool = ToolSpec("weather", "\udc80", {**CITY, "title": "\ud800"})
+    plan = SimModel(SimConfig()).plan(ModelRequest("sim", ask("\ud800 what?").messages, tools=(tool,)))
+    assert plan.finish_reason == "tool_calls"
 
 
 def test_seed_and_content_change_the_answer() -> None:
@@ -189,6 +197,40 @@ def test_instances_are_valid(schema: dict[str, Any], holds: Any) -> None:
         value = instance(schema, Random(seed))
         assert holds(value), value
         json.dumps(value)
+
+
+KEYWORDS = ("type", "enum", "properties", "required", "items", "minItems", "minimum", "multipleOf", "pattern", "$ref")
+junk = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from(["object", "array", "integer", "#", "a{9}"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYWORDS), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(junk)
+def test_any_schema_gives_an_instance_or_is_refused(schema: Any) -> None:
+    """Whatever a client sends as a schema, the model answers or refuses it as the client's mistake."""
+    with suppress(BadSchema):
+        json.dumps(instance(schema, Random(0)))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "minItems": 10**9},
+        {"type": "string", "minLength": 10**9},
+        {"properties": {"child": {"$ref": "#"}}, "required": ["child"]},
+        {"type": "integer", "minimum": "few"},
+    ],
+)
+def test_impossible_schemas_are_refused(schema: dict[str, Any]) -> None:
+    """A schema without a reasonable instance is refused and takes neither memory nor time."""
+    with pytest.raises(BadSchema):
+        instance(schema, Random(0))
 
 
 @pytest.mark.parametrize(
