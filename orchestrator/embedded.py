@@ -53,6 +53,10 @@ class Embedded(Struct, frozen=True):
         """A model for one run."""
         return OwnerPort(self.owner.inbox, flow, priority)
 
+    def ended(self, flow: Flow) -> None:
+        """The run of this flow makes no more calls."""
+        self.owner.forget(flow)
+
 
 @asynccontextmanager
 async def open_embedded(

@@ -1,11 +1,14 @@
 """Items as runs: one agent per item, under the job's flow, with the fuse watching every model call."""
 
 from collections.abc import Callable
+from typing import Protocol
 
 from msgspec import Struct
 
 from agents.errors import ModelError
 from agents.journal import MemoryJournal
+from agents.lifecycle import StopReason
+from agents.log import JournalLost
 from agents.loop import run_agent
 from agents.messages import ModelReply, ModelRequest
 from agents.money import Price, PriceList
@@ -16,8 +19,17 @@ from orchestrator.fuse import Fuse
 from orchestrator.inputs import Item
 from orchestrator.jobs import ItemResult
 
-OpenPort = Callable[[Flow, Priority], ModelPort]
-"""A model for one run; `Embedded.port`, or anything else that speaks `ModelPort`."""
+
+class Models(Protocol):
+    """Where runs get their model from: `Embedded`, or whatever else speaks `ModelPort`."""
+
+    def port(self, flow: Flow, priority: Priority) -> ModelPort:
+        """A model for one run."""
+        ...
+
+    def ended(self, flow: Flow) -> None:
+        """That run makes no more calls."""
+        ...
 
 
 class RunOptions(Struct, frozen=True, kw_only=True):
@@ -33,29 +45,32 @@ class RunOptions(Struct, frozen=True, kw_only=True):
 class ItemRuns:
     """Implements `orchestrator.jobs.RunItem`. `on_hopeless` is told why the job should stop, at most once."""
 
-    def __init__(
-        self, options: RunOptions, open_port: OpenPort, fuse: Fuse, on_hopeless: Callable[[str], None]
-    ) -> None:
+    def __init__(self, options: RunOptions, models: Models, fuse: Fuse, on_hopeless: Callable[[str], None]) -> None:
         self._options = options
         self._prices = PriceList({} if options.price is None else {options.agent.model: options.price})
-        self._open_port = open_port
+        self._models = models
         self._fuse = fuse
         self._on_hopeless = on_hopeless
 
     async def run(self, item: Item, prompt: str) -> ItemResult:
         """One item, from its prompt to its result."""
         options = self._options
-        run = str(item.ordinal)
-        port = _Watched(self._open_port(Flow(options.tenant, options.job, run), options.priority), self._note)
-        result = await run_agent(
-            options.agent,
-            prompt,
-            model=port,
-            journal=MemoryJournal(),
-            prices=self._prices,
-            run=f"{options.job}/{run}",
-            priority=options.priority,
-        )
+        flow = Flow(options.tenant, options.job, str(item.ordinal))
+        port = _Watched(self._models.port(flow, options.priority), self._note)
+        try:
+            result = await run_agent(
+                options.agent,
+                prompt,
+                model=port,
+                journal=MemoryJournal(),
+                prices=self._prices,
+                run=f"{options.job}/{flow.run}",
+                priority=options.priority,
+            )
+        except JournalLost as error:
+            return ItemResult(item.ordinal, item.origin, "failed", StopReason.INTERNAL_ERROR.value, error=error.message)
+        finally:
+            self._models.ended(flow)
         return item_result(item, result)
 
     def _note(self, error: ModelError | None) -> None:

@@ -82,7 +82,7 @@ class _JobCommand:
     async def _work(self, embedded: Embedded, items: AsyncIterator[Item | Unreadable]) -> JobReport:
         assert self._writer is not None
         writer = self._writer
-        runs = ItemRuns(run_options(self._options), embedded.port, self._fuse, self._stop)
+        runs = ItemRuns(run_options(self._options), embedded, self._fuse, self._stop)
         job = self._job = Job(
             job_spec(self._options, self._template), items, runs.run, lambda result: writer.write(result.line())
         )

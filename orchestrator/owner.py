@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from agents.errors import CallerGone, ModelError, OwnerClosed, QueueTimeout
 from agents.messages import ModelReply, Usage
-from agents.port import Call
+from agents.port import Call, Flow
 from orchestrator.attempt import Attempt, Clocks, slot
 from orchestrator.backends.base import Backend
 from orchestrator.inbox import CallInbox
@@ -117,6 +117,11 @@ class Owner:
         """Takes no new calls; `run` returns when the calls it holds are finished. Idempotent."""
         self.inbox.close()
         self.inbox.ring()
+
+    def forget(self, flow: Flow) -> None:
+        """A run has ended: what was remembered for its next call is let go. Optional, as that memory is bounded."""
+        if self._policy is not None:
+            self._policy.fair.runs.drop(flow.tenant, flow.job, flow.run)
 
     @property
     def policy(self) -> Dispatcher:
