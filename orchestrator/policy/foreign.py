@@ -23,11 +23,12 @@ SMOOTHING_SECONDS = 10.0
 class Foreign:
     """Use of one limit by others. `amount` in the limit's unit, `rate` in units per second."""
 
-    __slots__ = ("_amount", "_at", "_span", "rate")
+    __slots__ = ("_amount", "_at", "_seen", "_span", "rate")
 
     def __init__(self, span: float) -> None:
         self._span = span
         self._amount = 0.0
+        self._seen = 0.0
         self._at = -math.inf
         self.rate = 0.0
 
@@ -52,10 +53,11 @@ class Foreign:
             self.rate = 0.0
         elif dt > 0:
             weight = 1 - math.exp(-dt / SMOOTHING_SECONDS)
-            left = self._amount * max(0.0, 1 - dt / self._span)
+            left = self._seen * max(0.0, 1 - dt / self._span)
             self.rate = max(0.0, self.rate + weight * ((seen - left) / dt - self.rate))
         # responses overtake each other, and an old one reads as more room than there is
         self._amount = seen if seen >= expected else expected + 0.3 * (seen - expected)
+        self._seen = seen
         self._at = now
 
     def all_gone(self, room: float, now: float) -> None:

@@ -15,7 +15,9 @@ their sum has the root of the summed variances, and four times that is added to 
 algorithm (ITU-T I.371, as virtual scheduling): a call conforms if its theoretical arrival time is at most `tolerance`
 ahead of now, then that time moves on by amount * P/L. A call's own size is not in the condition, so a large call
 conforms whenever a small one does; what was reserved and not used moves the time back at settlement. Spans over five
-minutes are not paced: a day's limit is meant to be usable within an hour.
+minutes are not paced: a day's limit is meant to be usable within an hour. Output that counts as it is produced is paced
+by its prediction, at 97 % of the limit: it comes seconds after the dispatch that caused it, so at the full rate the
+window would swing around the limit, and the swings would be refused.
 
 **Gate.** A 429 that names this limit closes it until the time the provider asked for, and marks its room as used.
 
@@ -34,6 +36,7 @@ SLOTS = 1200
 PACED_SPAN = 300.0
 MARGIN = 4.0
 PRODUCED_FULL = 0.99
+PRODUCED_PACE = 0.97
 FOREIGN_LOOKS = 60
 INF = math.inf
 
@@ -107,8 +110,11 @@ class Window:
         self.cached_free = spec.cached_free
         self.paced = spec.per <= PACED_SPAN
         self.tolerance = min(float(spec.burst_seconds), self.span)
-        self.pace = self.span / self.amount
+        self._set_pace()
         self._look_until = -INF
+
+    def _set_pace(self) -> None:
+        self.pace = self.span / (self.amount * (PRODUCED_PACE if self.per_paced else 1.0))
 
     # Looking
 
@@ -236,7 +242,7 @@ class Window:
         """Takes in what the provider reports of this limit; a larger limit than configured is not used."""
         if limit is not None and 0 < limit < self.amount:
             self.amount = float(limit)
-            self.pace = self.span / self.amount
+            self._set_pace()
             self._look_until = -INF
         if reset is not None:
             self.reset_at = now + reset
