@@ -169,6 +169,29 @@ class Scope:
             scope.reserved += need
         return Reservation(self, need)
 
+    def spend(self, amounts: Amounts) -> Exhausted | None:
+        """Uses amounts that are known beforehand at once, in every scope of the path or in none.
+
+        Nothing is waited for: reservations of others count as spent. That is for effects whose amount needs no
+        settlement, like a tool call. Held back by siblings or children of its own run, it could wait for ever.
+        """
+        path = self.path()
+        for scope in path:
+            exhausted = scope._exhausted(amounts, scope.reserved)
+            if exhausted is not None:
+                return exhausted
+        for scope in path:
+            scope.used += amounts
+        return None
+
+    def give_back(self, amounts: Amounts) -> None:
+        """Takes a `spend` back, for an effect that never began."""
+        path = self.path()
+        for scope in path:
+            scope.used -= amounts
+        for scope in path:
+            scope._wake_first()
+
     def start(self, now: float) -> None:
         """The first running of something in this scope; timeouts count from here. Repeating it changes nothing."""
         for scope in self.path():
@@ -206,12 +229,12 @@ class Scope:
             return math.inf
         return self.started + self.limits.timeout
 
-    def _exhausted(self, need: Amounts) -> Exhausted | None:
+    def _exhausted(self, need: Amounts, held: Amounts = NOTHING) -> Exhausted | None:
         for field in Amounts.__struct_fields__:
             allowed, needed = getattr(self.limits, field), getattr(need, field)
             if allowed is None or needed == 0:
                 continue
-            spent = getattr(self.used, field) + getattr(self.unknown, field)
+            spent = getattr(self.used, field) + getattr(self.unknown, field) + getattr(held, field)
             if spent + needed > allowed:
                 return Exhausted(self.name, field, allowed, spent, needed)
         return None

@@ -2,19 +2,18 @@
 
 Each call is checked against the budget first, before the tool is even known to exist; then against the tools and
 their parameters. What is refused is answered with the reason, so that the transcript stays whole, and only calls that
-will run keep their place in the budget. Then the granted calls start in order, as many at once as the agent allows.
+will run are paid for. Then the granted calls start in order, as many at once as the agent allows.
 """
 
 import trio
 
-from agents.budget import Amounts, Blocked, Exhausted, Reservation
+from agents.budget import Amounts, Exhausted
 from agents.context import ToolContext
 from agents.events import Refusal, ToolFinished, ToolRefused, ToolStarted
 from agents.execute import Outcome, ToolSlots, cut_off, execute, slots_for
 from agents.lifecycle import StopReason
 from agents.log import JournalLost
 from agents.messages import ToolCall
-from agents.reserve import when_room
 from agents.result import Stop
 from agents.run_state import NOT_STARTED, OpenStep, RunState
 from agents.tools import BadArguments, Tool
@@ -23,18 +22,16 @@ ONE_CALL = Amounts(tool_calls=1)
 
 
 class Granted:
-    """A call that may run: its tool exists, its arguments fit, its place in the budget is held."""
+    """A call that may run: its tool exists, its arguments fit, and it is paid for."""
 
-    __slots__ = ("arguments", "call", "index", "reservation", "scope", "tool")
+    __slots__ = ("arguments", "call", "index", "scope", "started", "tool")
 
-    def __init__(
-        self, index: int, call: ToolCall, tool: Tool, arguments: dict[str, object], reservation: Reservation
-    ) -> None:
+    def __init__(self, index: int, call: ToolCall, tool: Tool, arguments: dict[str, object]) -> None:
         self.index = index
         self.call = call
         self.tool = tool
         self.arguments = arguments
-        self.reservation = reservation
+        self.started = False
         self.scope = trio.CancelScope()
 
 
@@ -48,43 +45,42 @@ class Plan:
         self.refused: list[tuple[int, ToolCall, Refusal, str]] = []
         self.exhausted: Exhausted | None = None
 
-    def release(self) -> None:
-        for granted in self.granted:
-            granted.reservation.release()
 
-    def refuse(self, index: int, call: ToolCall, outcome: Refusal, why: str) -> None:
-        self.refused.append((index, call, outcome, why))
-
-
-def plan_calls(state: RunState, step: OpenStep) -> Plan | Blocked:
-    """Decides on every call, in the model's order; holds everything it grants, or nothing when it is blocked."""
+def plan_calls(state: RunState, step: OpenStep) -> Plan:
+    """Decides on every call, in the model's order, and pays for each that it grants."""
     plan = Plan()
     for index, call in enumerate(step.calls):
-        reservation = state.scope.reserve(ONE_CALL)
-        if isinstance(reservation, Blocked):
-            plan.release()
-            return reservation
-        if isinstance(reservation, Exhausted):
-            plan.exhausted = plan.exhausted or reservation
-            plan.refuse(index, call, "refused_budget", f"Not run: {reservation.message}.")
+        exhausted = state.scope.spend(ONE_CALL)
+        if exhausted is not None:
+            plan.exhausted = plan.exhausted or exhausted
+            plan.refused.append((index, call, "refused_budget", f"Not run: {exhausted.message}."))
             continue
-        tool = state.tools.get(call.name)
-        if tool is None:
-            reservation.release()
-            known = ", ".join(state.tools) or "none"
-            plan.refuse(index, call, "unknown_tool", f"There is no tool {call.name!r}. Known tools: {known}.")
-            continue
-        try:
-            plan.granted.append(Granted(index, call, tool, tool.decode(call.arguments), reservation))
-        except BadArguments as error:
-            reservation.release()
-            plan.refuse(index, call, "bad_arguments", error.message)
+        decision = _grant(state, index, call)
+        if isinstance(decision, Granted):
+            plan.granted.append(decision)
+        else:
+            state.scope.give_back(ONE_CALL)
+            plan.refused.append(decision)
     return plan
 
 
+def _grant(state: RunState, index: int, call: ToolCall) -> Granted | tuple[int, ToolCall, Refusal, str]:
+    tool = state.tools.get(call.name)
+    if tool is None:
+        known = ", ".join(state.tools) or "none"
+        return index, call, "unknown_tool", f"There is no tool {call.name!r}. Known tools: {known}."
+    try:
+        return Granted(index, call, tool, tool.decode(call.arguments))
+    except BadArguments as error:
+        return index, call, "bad_arguments", error.message
+
+
 async def tool_step(state: RunState, step: OpenStep) -> Stop | None:
-    """Answers every call of the step; a reason to stop, or None to go on with the results."""
-    plan = await when_room(lambda: plan_calls(state, step))
+    """Answers every call of the step; a reason to stop, or None to go on with the results.
+
+    A granted call that in the end was never started is given back to the budget.
+    """
+    plan = plan_calls(state, step)
     try:
         await state.log.append(*(_refusal(state, step, refused) for refused in plan.refused))
         for index, _, _, content in plan.refused:
@@ -97,7 +93,9 @@ async def tool_step(state: RunState, step: OpenStep) -> Stop | None:
             if stop is not None:
                 return stop
     finally:
-        plan.release()
+        for granted in plan.granted:
+            if not granted.started:
+                state.scope.give_back(ONE_CALL)
     return None if plan.exhausted is None else Stop.exhausted(plan.exhausted)
 
 
@@ -177,7 +175,7 @@ class _Calls:
             except JournalLost:
                 slots.release()
                 raise
-            granted.reservation.settle(ONE_CALL)
+            granted.started = True
             state.tool_calls += 1
             context = ToolContext(
                 run=state.run, call=call.id, key=key, cancel_run=lambda: self._cancelled_by_tool(granted)

@@ -4,8 +4,9 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from agents.budget import (
     NOTHING,
@@ -55,45 +56,80 @@ def part(draw: st.DrawFn, whole: Amounts) -> Amounts:
     return Amounts(**{field: draw(st.integers(0, most)) for field, most in fields(whole).items()})
 
 
-@given(trees(), st.data())
-def test_no_order_of_reserving_and_settling_overshoots(scopes: list[Scope], data: st.DataObject) -> None:
-    """In random trees and orders no scope ever holds more than its limits, and in the end nothing stays reserved."""
-    held: list[Reservation] = []
-    settled: dict[Scope, Amounts] = dict.fromkeys(scopes, NOTHING)
-    owner: dict[Reservation, Scope] = {}
+class AnyOrder(RuleBasedStateMachine):
+    """Random trees, random orders of reserving, settling, spending and giving back."""
 
-    def settle(reservation: Reservation) -> None:
+    def __init__(self) -> None:
+        super().__init__()
+        self.scopes: list[Scope] = []
+        self.held: list[tuple[Scope, Reservation]] = []
+        self.spent: list[tuple[Scope, Amounts]] = []
+        self.counted: dict[Scope, Amounts] = {}
+
+    @initialize(scopes=trees())
+    def plant(self, scopes: list[Scope]) -> None:
+        self.scopes = scopes
+        self.counted = dict.fromkeys(scopes, NOTHING)
+
+    def count(self, scope: Scope, amounts: Amounts) -> None:
+        for node in scope.path():
+            self.counted[node] += amounts
+
+    @rule(data=st.data(), need=amounts)
+    def reserve(self, data: st.DataObject, need: Amounts) -> None:
+        scope = data.draw(st.sampled_from(self.scopes))
+        before = [(node.used, node.reserved, node.unknown) for node in self.scopes]
+        granted = scope.reserve(need)
+        if isinstance(granted, Reservation):
+            self.held.append((scope, granted))
+        else:
+            assert before == [(node.used, node.reserved, node.unknown) for node in self.scopes], "all or nothing"
+
+    @rule(data=st.data(), need=amounts)
+    def spend(self, data: st.DataObject, need: Amounts) -> None:
+        scope = data.draw(st.sampled_from(self.scopes))
+        if scope.spend(need) is None:
+            self.spent.append((scope, need))
+            self.count(scope, need)
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def settle(self, data: st.DataObject) -> None:
+        scope, reservation = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
         used = part(data.draw, reservation.need)
         unknown = part(data.draw, reservation.need - used)
         reservation.settle(used, unknown)
         reservation.settle(reservation.need)  # a second end changes nothing
-        for scope in owner[reservation].path():
-            settled[scope] += used + unknown
+        self.count(scope, used + unknown)
 
-    for _ in range(data.draw(st.integers(0, 25))):
-        if held and data.draw(st.booleans()):
-            settle(held.pop(data.draw(st.integers(0, len(held) - 1))))
-        else:
-            scope = data.draw(st.sampled_from(scopes))
-            before = [(node.used, node.reserved, node.unknown) for node in scopes]
-            granted = scope.reserve(data.draw(amounts))
-            if isinstance(granted, Reservation):
-                owner[granted] = scope
-                held.append(granted)
-            else:
-                assert before == [(node.used, node.reserved, node.unknown) for node in scopes], "all or nothing"
-        for node in scopes:
-            total = fields(node.used + node.reserved + node.unknown)
-            for field, amount in total.items():
+    @precondition(lambda self: self.spent)
+    @rule()
+    def give_back(self) -> None:
+        scope, need = self.spent.pop()
+        scope.give_back(need)
+        self.count(scope, NOTHING - need)
+
+    @invariant()
+    def no_scope_overshoots(self) -> None:
+        for node in self.scopes:
+            for field, amount in fields(node.used + node.reserved + node.unknown).items():
                 allowed = getattr(node.limits, field)
                 assert allowed is None or amount <= allowed
-    for reservation in held:
-        settle(reservation)
-    for node in scopes:
-        assert node.reserved == NOTHING
-        assert node.used + node.unknown == settled[node]
+
+    def teardown(self) -> None:
+        for _, reservation in self.held:
+            reservation.release()
+        for node in self.scopes:
+            assert node.reserved == NOTHING
+            assert node.used + node.unknown == self.counted[node]
 
 
+TestAnyOrder = AnyOrder.TestCase
+TestAnyOrder.__doc__ = "No scope ever holds more than its limits, and what was reserved is settled or comes back."
+TestAnyOrder.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+
+
+@settings(max_examples=60)
 @given(trees(), st.data())
 def test_a_refusal_says_whether_waiting_helps(scopes: list[Scope], data: st.DataObject) -> None:
     """Exhausted exactly where the need would not fit even if every reservation came back; else blocked."""
