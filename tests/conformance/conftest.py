@@ -1,0 +1,30 @@
+"""Fixtures of the conformance suite."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from orchestrator.backends.local import LocalBackend
+from tests.conformance import subjects
+
+
+@pytest.fixture(scope="session")
+def local_server() -> Iterator[LocalBackend]:
+    with subjects.local_server() as backend:
+        yield backend
+
+
+@pytest.fixture(params=["simulated", "openai", "local"])
+def which(request: pytest.FixtureRequest) -> str | LocalBackend:
+    """The name of a backend, or the running local one."""
+    name: str = request.param
+    return request.getfixturevalue("local_server") if name == "local" else name
+
+
+@pytest.fixture
+async def subject(which: str | LocalBackend) -> AsyncIterator[subjects.Subject]:
+    if isinstance(which, LocalBackend):
+        yield subjects.local(which)
+        return
+    async with {"simulated": subjects.simulated, "openai": subjects.openai}[which]() as found:
+        yield found
