@@ -167,6 +167,18 @@ def test_settling_brings_room_forward_at_once() -> None:
     assert limits.check(ticket(30), 2.0) is None
 
 
+def test_a_settlement_that_frees_too_little_still_brings_the_time_forward() -> None:
+    """A remembered time is forgotten when the room that is missing shrinks."""
+    limits = LimitSet([tokens(100)])
+    spend(limits, ticket(30), 0.0)
+    spend(limits, ticket(30), 10.0)
+    lease = limits.reserve(ticket(0, bound=40), 20.0)
+    lease.headers(20.0)
+    assert blocked(limits, ticket(50), 20.0).until == pytest.approx(70.05)
+    lease.settle(input=0, output=20, now=21.0)
+    assert blocked(limits, ticket(50), 21.0).until == pytest.approx(60.05)
+
+
 def test_what_live_calls_hold_never_ages_out() -> None:
     """Without headers no time is named at which there is room; the amount waits for the call, however long."""
     limits = LimitSet([tokens(100)])
