@@ -38,7 +38,6 @@ def orders_before() -> list[Message]:
     orders = [
         ("The miller sells 12 sacks of flour. A sack costs 9 euros.", 12, 9),
         ("A farm wants 30 posts at 14 euros each.", 30, 14),
-        ("Please send 7 ropes. One rope costs 25 euros.", 7, 25),
     ]
     for text, a, b in orders:
         call = ToolCall(f"call_{a}", "multiply", json.dumps({"a": a, "b": b}))
