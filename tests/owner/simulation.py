@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import trio
-from msgspec import Struct
+from msgspec import Struct, field
 
 from agents.errors import ModelError
 from agents.messages import Message, ModelRequest
@@ -15,14 +15,33 @@ from orchestrator.policy.dispatch import DispatchConfig
 from orchestrator.policy.limits import LimitSpec
 
 
+class Waits(Struct):
+    """The calls of one load that were answered, and the seconds they took."""
+
+    count: int = 0
+    total: float = 0.0
+    longest: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.count += 1
+        self.total += seconds
+        self.longest = max(self.longest, seconds)
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.count
+
+
 class Load(Struct):
-    """`agents` of one tenant that call again as soon as they are answered."""
+    """`agents` of one tenant that call again `think` seconds after they were answered."""
 
     tenant: str
     agents: int
     words: int = 50
     max_tokens: int = 100
     priority: Priority = Priority.STANDARD
+    think: float = 0.0
+    waits: Waits = field(default_factory=Waits)
 
 
 async def run_load(
@@ -44,8 +63,11 @@ async def run_load(
         port = OwnerPort(owner.inbox, Flow(load.tenant, "job", f"run-{number}"), load.priority)
         for turn in range(1_000_000):
             text = f"{number} {turn} " + "word " * load.words
+            began = trio.current_time()
             try:
                 await port.call(ModelRequest("sim", (Message("user", text),), max_tokens=load.max_tokens))
+                load.waits.add(trio.current_time() - began)
+                await trio.sleep(load.think)
             except ModelError:
                 await trio.sleep(1)
 
