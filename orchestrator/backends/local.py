@@ -11,6 +11,7 @@ nothing to gain from several endpoints.
 import random
 import secrets
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import trio
@@ -31,6 +32,7 @@ SERVER_COMMAND = (sys.executable, "-P", str(Path(local_server.__file__)))
 class LocalBackend:
     """One supervised llama.cpp server. Serves calls while `run` runs.
 
+    `on_change` is told, with the backend itself, whenever the server came up or went down; it must not raise.
     `command` and `weights` stand in for the real ones in tests.
     """
 
@@ -41,12 +43,15 @@ class LocalBackend:
         command: tuple[str, ...] = SERVER_COMMAND,
         weights: Path | None = None,
         rng: random.Random | None = None,
+        on_change: "Callable[[LocalBackend], None]" = lambda _: None,
     ) -> None:
         self.config = config or LocalConfig()
         self._command = command
         self._weights = weights
         self._restarts = Restarts(self.config.restart, rng or random.Random())
+        self._on_change = on_change
         self._server: OpenAIBackend | None = None
+        self._pid: int | None = None
         self._down = "the local model server is not started"
 
     @property
@@ -64,9 +69,14 @@ class LocalBackend:
         return self.config.kv_tokens
 
     @property
-    def restarts(self) -> int:
+    def crashes(self) -> int:
         """How many times the server has crashed so far."""
         return self._restarts.total
+
+    @property
+    def pid(self) -> int | None:
+        """The running server's process; None while there is none that answers."""
+        return self._pid
 
     def capabilities(self) -> Capabilities:
         return Capabilities(dialect="openai", reports_cached=True)
@@ -88,31 +98,43 @@ class LocalBackend:
         policy gives up. By the time this returns or raises, no process is left.
         """
         weights = self._weights or find_weights(self.config)
+        try:
+            await self._supervise(weights, task_status)
+        finally:
+            self._went_down("the local model server is stopped")
+
+    async def _supervise(self, weights: Path, task_status: trio.TaskStatus[None]) -> None:
+        policy = self.config.restart
         started = False
         while True:
             tail = Tail()
             key = secrets.token_urlsafe(24)
 
-            def ready(address: str, key: str = key) -> None:
+            def ready(address: str, pid: int, key: str = key) -> None:
                 nonlocal started
-                self._server = self._adapter(address, key)
+                self._came_up(self._adapter(address, key), pid)
                 if not started:
                     started = True
                     task_status.started()
 
-            try:
-                end = await run_server(self._launch(weights, key), tail, ready)
-            finally:
-                self._server = None
-                self._down = "the local model server is stopped"
+            end = await run_server(self._launch(weights, key), tail, ready)
             if not started:
                 raise ServerFailed(f"The local model server {end}. It last said:\n{tail.last(8)}")
             delay = self._restarts.crashed(trio.current_time())
             if delay is None:
-                crashes = f"{self.config.restart.give_up_after} crashes in {self.config.restart.window:g} s"
-                raise ServerFailed(f"The local model server {end}; {crashes}, giving up. It last said:\n{tail.last(8)}")
-            self._down = f"the local model server {end} and is being restarted"
+                limit = f"{policy.give_up_after} crashes in {policy.window:g} s"
+                raise ServerFailed(f"The local model server {end}: {limit}, giving up. It last said:\n{tail.last(8)}")
+            self._went_down(f"the local model server {end} and is being restarted")
             await trio.sleep(delay)
+
+    def _came_up(self, server: OpenAIBackend, pid: int) -> None:
+        self._server, self._pid = server, pid
+        self._on_change(self)
+
+    def _went_down(self, why: str) -> None:
+        self._server = self._pid = None
+        self._down = why
+        self._on_change(self)
 
     def _adapter(self, address: str, key: str) -> OpenAIBackend:
         return OpenAIBackend(
@@ -141,7 +163,7 @@ class LocalBackend:
     def __repr__(self) -> str:
         state = "up" if self._server is not None else self._down
         return (
-            f"<LocalBackend {self.name} slots={self.slots} kv_tokens={self.kv_tokens} crashes={self.restarts} {state}>"
+            f"<LocalBackend {self.name} slots={self.slots} kv_tokens={self.kv_tokens} crashes={self.crashes} {state}>"
         )
 
 

@@ -102,14 +102,18 @@ class Launch(Struct, frozen=True, kw_only=True):
     stop_grace: float
 
 
-class _Ready(Struct, frozen=True):
+Ready = Callable[[str, int], None]
+"""Told once that a server answers: its base URL and its process id."""
+
+
+class _Answer(Struct, frozen=True):
     address: str
 
 
-async def run_server(launch: Launch, tail: Tail, ready: Callable[[str], None]) -> str:
+async def run_server(launch: Launch, tail: Tail, ready: Ready) -> str:
     """Runs one server until it ends or this is cancelled; by then it is reaped.
 
-    Calls `ready` with the base URL once the server answers. Returns how it ended, as part of a sentence.
+    Calls `ready` once the server answers. Returns how it ended, as part of a sentence.
     """
     process = await trio.lowlevel.open_process(
         launch.command,
@@ -136,7 +140,7 @@ async def run_server(launch: Launch, tail: Tail, ready: Callable[[str], None]) -
         await _close_pipes(process)
 
 
-async def _await_ready(process: trio.Process, launch: Launch, ready: Callable[[str], None]) -> str | None:
+async def _await_ready(process: trio.Process, launch: Launch, ready: Ready) -> str | None:
     """Hands over the settings and waits for the answer; a problem if there is none."""
     assert process.stdin is not None
     assert process.stdout is not None
@@ -149,7 +153,7 @@ async def _await_ready(process: trio.Process, launch: Launch, ready: Callable[[s
         if not line:
             return f"{describe_exit(await process.wait())} before it was ready"
         try:
-            ready(msgspec.json.decode(line, type=_Ready).address)
+            ready(msgspec.json.decode(line, type=_Answer).address, process.pid)
         except msgspec.MsgspecError:
             return f"answered {line[:80]!r} instead of its address"
     return f"was not ready within {launch.start_timeout:g} s" if clock.cancelled_caught else None

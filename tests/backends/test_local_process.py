@@ -2,7 +2,6 @@
 
 import os
 import random
-import signal
 import subprocess
 import sys
 import textwrap
@@ -49,7 +48,7 @@ async def run_until_ready(script: str, *, stop_grace: float = 5.0) -> tuple[int,
     began = 0.0
     async with trio.open_nursery() as nursery:
 
-        def ready(address: str) -> None:
+        def ready(address: str, pid: int) -> None:
             nonlocal began
             began = time.monotonic()
             addresses.append(address)
@@ -79,14 +78,14 @@ async def test_exit_before_ready_is_told() -> None:
     """A server that dies while loading is reported with its exit code, and its last words are kept."""
     tail = Tail()
     script = "import sys; print('no such model', file=sys.stderr); sys.exit(3)"
-    end = await run_server(launch(script), tail, lambda address: None)
+    end = await run_server(launch(script), tail, lambda address, pid: None)
     assert end == "exited with code 3 before it was ready"
     assert tail.last(8) == "  no such model"
 
 
 async def test_a_crash_after_ready_is_told() -> None:
     """A server that dies while serving is reported with its signal."""
-    end = await run_server(launch(READY + "os.kill(os.getpid(), 9)"), Tail(), lambda address: None)
+    end = await run_server(launch(READY + "os.kill(os.getpid(), 9)"), Tail(), lambda address, pid: None)
     assert end == "was ended by signal 9"
 
 
@@ -94,7 +93,7 @@ async def test_start_timeout() -> None:
     """A server that does not get ready in time is stopped, and the time allowed is named."""
     script = "import os, sys, time; print(os.getpid(), file=sys.stderr, flush=True); time.sleep(60)"
     tail = Tail()
-    end = await run_server(launch(script, start_timeout=0.5), tail, lambda address: None)
+    end = await run_server(launch(script, start_timeout=0.5), tail, lambda address, pid: None)
     assert end == "was not ready within 0.5 s"
     assert not alive(int(tail.last(1)))
 
@@ -102,7 +101,7 @@ async def test_start_timeout() -> None:
 async def test_a_wrong_answer_is_told() -> None:
     """A server that answers something else than its address is stopped and its answer shown."""
     script = "import time; print('Serving HTTP on port 80', flush=True); time.sleep(60)"
-    end = await run_server(launch(script), Tail(), lambda address: None)
+    end = await run_server(launch(script), Tail(), lambda address, pid: None)
     assert end == "answered b'Serving HTTP on port 80' instead of its address"
 
 
@@ -112,7 +111,7 @@ async def test_a_missing_command_is_an_os_error() -> None:
         await run_server(
             Launch(command=("/nonexistent",), settings={}, environment={}, start_timeout=1, stop_grace=1),
             Tail(),
-            lambda address: None,
+            lambda address, pid: None,
         )
 
 
@@ -120,7 +119,7 @@ async def test_a_talkative_server_never_blocks_and_its_tail_is_bounded() -> None
     """A server that prints megabytes, in endless lines too, runs on; only the last lines stay."""
     script = "import sys\nsys.stderr.write('x' * 3_000_000 + '\\n' + 'line\\n' * 100_000 + 'end')\nsys.exit(1)"
     tail = Tail()
-    end = await run_server(launch(script), tail, lambda address: None)
+    end = await run_server(launch(script), tail, lambda address, pid: None)
     assert end.startswith("exited with code 1")
     assert tail.last(2) == "  line\n  end"
     assert tail.last(1000).count("\n") < 30
@@ -138,19 +137,21 @@ def test_no_orphan_when_the_parent_is_killed() -> None:
         local_server.main()
     """)
     parent = textwrap.dedent("""
-        import functools, sys, trio
+        import sys, trio
         sys.path.insert(0, ".")
         from orchestrator.backends.local_process import Launch, Tail, run_server
         command = (sys.executable, "-c", sys.argv[1])
         launch = Launch(command=command, settings={}, environment={}, start_timeout=30, stop_grace=1)
-        trio.run(run_server, launch, Tail(), functools.partial(print, flush=True))
+        trio.run(run_server, launch, Tail(), lambda address, pid: print(pid, flush=True))
     """)
     command = [sys.executable, "-c", parent, server]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
-        pid = int(process.stdout.readline())
-        assert alive(pid)
-        process.send_signal(signal.SIGKILL)
+        try:
+            pid = int(process.stdout.readline())
+            assert alive(pid)
+        finally:
+            process.kill()
     deadline = time.monotonic() + 5
     while alive(pid) and time.monotonic() < deadline and not _is_zombie(pid):
         time.sleep(0.01)
