@@ -20,7 +20,6 @@ from msgspec import Struct
 
 from agents.errors import InvalidLimits
 from agents.lifecycle import StopReason
-from agents.money import Price
 
 
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -104,7 +103,10 @@ class Exhausted(Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        return f"{self.scope} allows {self.allowed:g} {self.limit}: {self.observed:g} spent, {self.needed:g} needed"
+        if self.limit == "timeout":
+            return f"{self.scope} allows {self.allowed:g} seconds, and {self.observed:.3g} have passed"
+        unit = self.limit.replace("micro_dollars", "micro-dollars").replace("_", " ")
+        return f"{self.scope} allows {self.allowed:.15g} {unit}: {self.observed:.15g} spent, {self.needed:.15g} needed"
 
 
 class Blocked(Struct, frozen=True):
@@ -155,7 +157,7 @@ class Scope:
         """What stands in the way of `need`: a spent limit, reservations of others, or nothing."""
         path = self.path()
         for scope in path:
-            exhausted = scope._exhausted(need)
+            exhausted = scope.exhausted(need)
             if exhausted is not None:
                 return exhausted
         return next((Blocked(scope) for scope in path if scope._is_held(need)), None)
@@ -177,7 +179,7 @@ class Scope:
         """
         path = self.path()
         for scope in path:
-            exhausted = scope._exhausted(amounts, scope.reserved)
+            exhausted = scope.exhausted(amounts, scope.reserved)
             if exhausted is not None:
                 return exhausted
         for scope in path:
@@ -229,7 +231,8 @@ class Scope:
             return math.inf
         return self.started + self.limits.timeout
 
-    def _exhausted(self, need: Amounts, held: Amounts = NOTHING) -> Exhausted | None:
+    def exhausted(self, need: Amounts, held: Amounts = NOTHING) -> Exhausted | None:
+        """This scope's first limit that `need` does not fit into, with `held` counted as spent."""
         for field in Amounts.__struct_fields__:
             allowed, needed = getattr(self.limits, field), getattr(need, field)
             if allowed is None or needed == 0:
@@ -285,47 +288,3 @@ class Reservation:
 
     def __repr__(self) -> str:
         return f"<Reservation {self.need} in {self._scope.name}{' settled' if self.settled else ''}>"
-
-
-class ModelNeed(Struct, frozen=True):
-    """What a model call reserves. `shrunk_by` is the limit that left it fewer output tokens than it asked for."""
-
-    amounts: Amounts
-    max_tokens: int
-    shrunk_by: Exhausted | None = None
-
-
-def model_need(scope: Scope, input_tokens: int, asked: int, floor: int, price: Price | None) -> ModelNeed | Exhausted:
-    """The upper bound that a model call reserves, its output shrunk to what the budget has left.
-
-    `input_tokens` is an upper bound, `asked` the wanted `max_tokens`. Where a limit leaves fewer than `floor` output
-    tokens (or than `asked`, if that is less), that limit is exhausted; the outermost names the reason.
-    """
-    output, shrunk_by = asked, None
-    for node in scope.path():
-        rounds = node._exhausted(Amounts(rounds=1))
-        if rounds is not None:
-            return rounds
-        for obstacle, affordable in node_output(node, input_tokens, asked, price):
-            if affordable < min(floor, asked):
-                return obstacle
-            if affordable < output:
-                output, shrunk_by = affordable, obstacle
-    cost = 0 if price is None else price.bound(input_tokens, output)
-    amounts = Amounts(rounds=1, tokens=input_tokens + output, micro_dollars=cost)
-    return ModelNeed(amounts, output, shrunk_by)
-
-
-def node_output(node: Scope, input_tokens: int, asked: int, price: Price | None) -> list[tuple[Exhausted, int]]:
-    """Per limit of one scope: what it would say if it stopped the call, and how many output tokens it leaves."""
-    found: list[tuple[Exhausted, int]] = []
-    if node.limits.tokens is not None:
-        spent = node.used.tokens + node.unknown.tokens
-        obstacle = Exhausted(node.name, "tokens", node.limits.tokens, spent, input_tokens + asked)
-        found.append((obstacle, node.limits.tokens - spent - input_tokens))
-    if node.limits.micro_dollars is not None and price is not None:
-        spent = node.used.micro_dollars + node.unknown.micro_dollars
-        cost = price.bound(input_tokens, asked)
-        obstacle = Exhausted(node.name, "micro_dollars", node.limits.micro_dollars, spent, cost)
-        found.append((obstacle, price.affordable_output(input_tokens, node.limits.micro_dollars - spent, asked)))
-    return found

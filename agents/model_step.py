@@ -7,7 +7,7 @@ from typing import Final
 import trio
 from msgspec import Struct
 
-from agents.budget import NOTHING, Amounts, Blocked, Exhausted, ModelNeed, Reservation, model_need
+from agents.budget import NOTHING, Amounts, Blocked, Exhausted, Reservation
 from agents.errors import (
     ModelError,
     Overloaded,
@@ -23,6 +23,7 @@ from agents.events import ModelFailed, ModelReplied, ModelRequested
 from agents.lifecycle import StopReason
 from agents.log import JournalLost
 from agents.messages import ModelReply, ModelRequest, Usage
+from agents.model_need import ModelNeed, model_need
 from agents.reserve import when_room
 from agents.result import Stop
 from agents.run_state import RunState

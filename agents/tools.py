@@ -190,8 +190,10 @@ def parse_docstring(text: str) -> tuple[str, dict[str, str]]:
 def _argument_struct(function: Callable[..., object], name: str) -> tuple[type[msgspec.Struct], str | None]:
     try:
         hints = get_type_hints(function, include_extras=True)
-    except NameError as error:
+    except (NameError, TypeError) as error:
         raise InvalidTool(f"tool {name}: {error}") from error
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise InvalidTool(f"tool {name}: a generator has no one value")
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
     context_name: str | None = None
     for parameter in inspect.signature(function).parameters.values():

@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.events import (
@@ -40,6 +40,7 @@ st.register_type_strategy(int, st.integers(0, 2**40))
 st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))
 
 
+@settings(max_examples=60)
 @given(st.one_of(*(st.from_type(kind) for kind in EVERY)))
 def test_an_event_survives_its_json(event: Event) -> None:
     """Decoding what was encoded gives an equal event, and equal bytes again."""

@@ -136,7 +136,7 @@ async def test_the_third_search_is_refused_before_it_starts() -> None:
     assert sum(isinstance(event, ToolStarted) for event in journal.events) == 2
     refused = [event for event in journal.events if isinstance(event, ToolRefused)]
     assert [event.outcome for event in refused] == ["refused_budget"]
-    assert result.messages[-1].content.startswith("Not run: run allows 2 tool_calls")
+    assert result.messages[-1].content.startswith("Not run: run allows 2 tool calls")
 
 
 async def test_calls_of_one_answer_are_checked_one_by_one() -> None:

@@ -2,7 +2,9 @@
 
 import contextlib
 import enum
+import functools
 import keyword
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -195,14 +197,20 @@ def test_what_cannot_be_a_tool_is_refused_when_it_is_made() -> None:
     def unresolved(a: "Nowhere") -> None:  # type: ignore[name-defined]  # noqa: F821
         """A name that means nothing."""
 
+    def generator(a: int) -> Iterator[int]:
+        """Many values."""
+        yield a
+
     for function, problem in (
+        (generator, "one value"),
+        (functools.partial(generator), "module, class, method, or function"),
         (untyped, "a has no type"),
         (starred, "by name"),
         (foreign, "JSON"),
         (unresolved, "Nowhere"),
     ):
         with pytest.raises(InvalidTool, match=problem):
-            Tool(function)
+            Tool(function, name="given")
     with pytest.raises(InvalidTool, match="no name for a tool"):
         Tool(lambda: None)
     for field, value in (("timeout", 0.0), ("timeout", float("nan")), ("concurrency", 0), ("grace", -1.0)):

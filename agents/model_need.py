@@ -1,0 +1,62 @@
+"""What a model call reserves: an upper bound, with its output shrunk to what the budget has left.
+
+The input's bound is fixed by the request. The output's is what the request allows, `max_tokens`, and that can be
+lowered: a budget that has room for a shorter answer is not spent yet. Below a floor an answer is not worth asking for.
+"""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from agents.budget import Amounts, Exhausted, Scope
+from agents.money import Price
+
+
+class ModelNeed(Struct, frozen=True):
+    """What a model call reserves. `shrunk_by` is the limit that left it fewer output tokens than it asked for."""
+
+    amounts: Amounts
+    max_tokens: int
+    shrunk_by: Exhausted | None = None
+
+
+def model_need(scope: Scope, input_tokens: int, asked: int, floor: int, price: Price | None) -> ModelNeed | Exhausted:
+    """The upper bound that a model call reserves, its output shrunk to what the budget has left.
+
+    `input_tokens` is an upper bound, `asked` the wanted `max_tokens`. Where a limit leaves fewer than `floor` output
+    tokens (or than `asked`, if that is less), that limit is exhausted; the outermost names the reason.
+    """
+    output, shrunk_by = asked, None
+    least = min(floor, asked)
+    for node in scope.path():
+        rounds = node.exhausted(Amounts(rounds=1))
+        if rounds is not None:
+            return rounds
+        for limit, spent, affordable in _affordable_output(node, input_tokens, asked, price):
+            if affordable < output:
+                needed = model_amounts(input_tokens, max(least, affordable + 1), price)
+                allowed = getattr(node.limits, limit)
+                shrunk_by = Exhausted(node.name, limit, allowed, spent, getattr(needed, limit))
+                output = affordable
+            if output < least:
+                assert shrunk_by is not None
+                return shrunk_by
+    return ModelNeed(model_amounts(input_tokens, output, price), output, shrunk_by)
+
+
+def model_amounts(input_tokens: int, output_tokens: int, price: Price | None) -> Amounts:
+    """The upper bound of one model call of this size."""
+    cost = 0 if price is None else price.bound(input_tokens, output_tokens)
+    return Amounts(rounds=1, tokens=input_tokens + output_tokens, micro_dollars=cost)
+
+
+def _affordable_output(
+    node: Scope, input_tokens: int, asked: int, price: Price | None
+) -> Iterator[tuple[str, int, int]]:
+    """Per limit of one scope: its name, what is spent of it, and how many output tokens it leaves."""
+    if node.limits.tokens is not None:
+        spent = node.used.tokens + node.unknown.tokens
+        yield "tokens", spent, node.limits.tokens - spent - input_tokens
+    if node.limits.micro_dollars is not None and price is not None:
+        spent = node.used.micro_dollars + node.unknown.micro_dollars
+        yield "micro_dollars", spent, price.affordable_output(input_tokens, node.limits.micro_dollars - spent, asked)

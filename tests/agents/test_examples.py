@@ -1,0 +1,15 @@
+"""Every example runs without a model server, and its own assertions hold."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_the_example_runs_and_says_something(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Run as a script, it asserts its own output and prints some."""
+    runpy.run_path(str(path), run_name="__main__")
+    assert capsys.readouterr().out.strip()
