@@ -49,6 +49,7 @@ class HttpConnection:
         # with the kernel's own, larger buffer a reader that stops would be noticed megabytes too late
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
+        self._bodiless = False
         self.gone = False
 
     async def receive(self) -> HttpRequest | None:
@@ -66,6 +67,7 @@ class HttpConnection:
         head = await self._next_event()
         if not isinstance(head, h11.Request):
             return None
+        self._bodiless = head.method == b"HEAD"
         length = next((value for name, value in head.headers if name == b"content-length"), b"0")
         if int(length) > MAX_BODY:  # h11 has checked that it is a number of sane length
             raise BadRequest(413, f"the body is larger than {MAX_BODY} bytes")
@@ -88,7 +90,10 @@ class HttpConnection:
             self._h11.receive_data(await self._stream.receive_some(_READ))
 
     async def watch(self, scope: trio.CancelScope) -> None:
-        """Cancels `scope` when the client leaves. What a client sends ahead is kept for later, up to a bound."""
+        """Cancels `scope` when the client leaves; one that only closes its sending half counts as leaving.
+
+        What a client sends ahead is kept for later, up to a bound, beyond which its leaving is noticed by writing.
+        """
         ahead = 0
         while ahead < MAX_HEAD:
             try:
@@ -120,7 +125,8 @@ class HttpConnection:
     async def respond(self, status: int, headers: Headers, body: bytes) -> None:
         """A whole response."""
         await self.begin(status, [*headers, ("content-length", str(len(body)))])
-        await self.data(body)
+        if not self._bodiless:
+            await self.data(body)
         await self.end()
 
     async def _send(self, event: h11.Event) -> None:

@@ -104,6 +104,12 @@ class SimProvider:
 
     async def serve(self, request: ModelRequest, sink: Sink) -> Answer:
         """Works one call. Raises `SimError` and `Hangup`; cancelling it is the client going away."""
+        if self.config.instant:
+            await trio.lowlevel.checkpoint()
+            reply = self.serve_instantly(request)
+            await sink.headers(self.readings())
+            await sink.deltas((Delta(reply.message.content),))
+            return Answer(reply, 1)
         stats = self._stats
         stats.arrived += 1
         number = stats.arrived
@@ -206,7 +212,10 @@ class SimProvider:
             self._enforcer.settle(grant, self.now(), worked=False)
             raise
         slow = faults.get("slow_headers")
-        await trio.sleep(headers_after + (slow.seconds if slow else 0.0))
+        if slow is not None:
+            headers_after += slow.seconds
+        if headers_after:
+            await trio.sleep(headers_after)
         await sink.headers(self.readings())
         beat = faults["heartbeats"].seconds if "heartbeats" in faults else 0.0
         uncached = plan.input_tokens - plan.cached
@@ -239,9 +248,9 @@ class SimProvider:
                 if breaks:
                     until = min(until, breaks[0][0])
                 due = max(due, self.now())
-                if at:
+                if at:  # the first token has had its delay
                     due += (until - at) / min(plan.rate, latency.engine_rate / self._decoding)
-                await self._pause(due - self.now(), beat, sink)
+                    await self._pause(due - self.now(), beat, sink)
                 self._enforcer.produced(grant, self.now(), until - at)
                 self._stats.output_tokens.add(self.now(), until - at)
                 await sink.deltas(plan.deltas(at, until))

@@ -239,6 +239,32 @@ async def test_pipelined_requests_are_answered_in_order() -> None:
     assert answer.index(b'"object":"list"') < answer.index(b'{"status":"ok"}')
 
 
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"HEAD /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404),
+        (b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n", 404),
+        (b"OPTIONS * HTTP/1.1\r\nHost: x\r\nUpgrade: h2c\r\nConnection: upgrade, close\r\n\r\n", 404),
+        (b"GET /healthz HTTP/1.0\r\n\r\n", 200),
+        (b"GET /healthz\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\n\r\n", 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 50, 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 100_000, 431),
+        (post(tools=[{"type": "function", "function": {"name": "f", "parameters": {"minimum": "x"}}}]), 400),
+        (b"", 0),
+    ],
+)
+async def test_strange_clients_do_no_harm(sent: bytes, status: int) -> None:
+    """Whatever comes is answered or closed on its own connection, and the server goes on serving."""
+    async with served() as (_, client):
+        async with raw(client, sent) as stream:
+            await stream.send_eof()
+            answer = await read_all(stream)
+            assert answer.startswith(b"HTTP/1.1 %d " % status if status else b"")
+            assert bool(answer) == bool(status)
+        assert (await client.post("chat/completions", json=body())).status_code == 200
+
+
 async def test_a_client_may_ask_before_it_sends_its_body() -> None:
     """`Expect: 100-continue` is answered before the body is read."""
     head, _, content = post().partition(b"\r\n\r\n")
@@ -331,6 +357,20 @@ async def test_bare_429_and_duplicate_usage() -> None:
     usages = [c["usage"] for c in chunks(answer.text) if c.get("usage")]
     assert len(usages) == 2
     assert usages[0] == usages[1]
+
+
+async def test_an_instant_provider_answers_over_http_too() -> None:
+    """With `instant` a served answer takes no modelled time, streamed or not, and limits hold."""
+    config = SimConfig(
+        instant=True, latency=SimLatency(first_token=3600.0), limits=(SimLimit(kind="requests", amount=2),)
+    )
+    async with served(config) as (provider, client):
+        whole = await client.post("chat/completions", json=body())
+        streamed = await client.post("chat/completions", json=body(stream=True))
+        assert (await client.post("chat/completions", json=body())).status_code == 429
+    text = whole.json()["choices"][0]["message"]["content"]
+    assert "".join(c["choices"][0]["delta"].get("content", "") for c in chunks(streamed.text)) == text != ""
+    assert provider.statistics().completed == 2
 
 
 async def test_the_command_serves_until_cancelled() -> None:
