@@ -49,7 +49,7 @@ class BackendChoice(Struct, frozen=True, kw_only=True):
     """A backend as named on a command line. Raises `InvalidLimits` for what makes no sense.
 
     `rpm` and `tpm` are requests and tokens (input and output) per minute, `concurrency` calls in flight.
-    `speed` is how many times faster than a usual API the simulated backend is.
+    `speed` is how many times faster than a usual API the simulated backend is, `answer_tokens` its answers' median.
     """
 
     kind: BackendKind
@@ -60,6 +60,7 @@ class BackendChoice(Struct, frozen=True, kw_only=True):
     tpm: float | None = None
     concurrency: int | None = None
     speed: float = 50.0
+    answer_tokens: float = 60.0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -121,7 +122,7 @@ def simulated_config(choice: BackendChoice) -> SimConfig:
             output_rate=usual.output_rate * choice.speed,
             chunk_tokens=16,
         ),
-        length=SimLength(tokens=60.0),
+        length=SimLength(tokens=choice.answer_tokens, spread=0.3),
         limits=tuple(limits),
     )
 
@@ -135,7 +136,10 @@ async def check_reachable(choice: BackendChoice) -> None:
         return
     parts = urlsplit(choice.url)
     host = parts.hostname or ""
-    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        raise InvalidLimits("base_url", f"{choice.url} has no usable port") from None
     try:
         with trio.fail_after(REACH_SECONDS):
             stream = await trio.open_tcp_stream(host, port)
@@ -156,9 +160,15 @@ def _limits(choice: BackendChoice) -> list[LimitSpec]:
 
 
 def _reason(error: OSError) -> str:
-    cause = error
-    while isinstance(cause.__cause__, OSError):
-        cause = cause.__cause__
-    if isinstance(cause, ConnectionRefusedError):
+    """Why no address answered; trio hangs the attempts on the error, one as its cause, several as a group."""
+    causes: list[BaseException] = [error.__cause__] if error.__cause__ is not None else []
+    if causes and isinstance(causes[0], BaseExceptionGroup):
+        causes = list(causes[0].exceptions)
+    words = {_words(cause): None for cause in causes or [error] if isinstance(cause, OSError)}
+    return ", ".join(words) or str(error)
+
+
+def _words(error: OSError) -> str:
+    if isinstance(error, ConnectionRefusedError):
         return "connection refused"
-    return (cause.strerror or str(cause)).lower()
+    return (error.strerror or str(error)).lower()

@@ -29,7 +29,11 @@ from orchestrator.tally import Tally
 IN_FLIGHT = 4
 """Half of what the local server could work on at once: the other half is the queue that is to be seen."""
 
-SIMULATED_SPEED = 8.0
+SIMULATED_SPEED = 0.5
+"""Of a usual API's: slow enough to watch."""
+
+SIMULATED_TOKENS = 10.0
+"""The median answer; the demo's agents allow few tokens, and an answer cut off is a failed run."""
 
 
 class DemoOptions(Struct, frozen=True):
@@ -60,7 +64,9 @@ async def _run_demo(options: DemoOptions, ending: SignalEnd) -> int:
     else:
         reason = "asked for"
     try:
-        choice = BackendChoice(kind="simulated", concurrency=IN_FLIGHT, speed=SIMULATED_SPEED)
+        choice = BackendChoice(
+            kind="simulated", concurrency=IN_FLIGHT, speed=SIMULATED_SPEED, answer_tokens=SIMULATED_TOKENS
+        )
         return await _on_backend(options, choice, reason)
     except HeadraceError as error:
         complain(error.message)

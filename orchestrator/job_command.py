@@ -164,7 +164,7 @@ class _JobCommand:
             stream = sys.stderr if options.output is None else sys.stdout
             data = msgspec.json.encode(summary(report, self._tally, options.price) | {"exit_code": code})
             print(data.decode(), file=stream, flush=True)
-        elif not options.quiet:
+        elif not options.quiet and code != BACKEND:  # nothing was done, so the message says it all
             Console(stderr=options.output is None).print(job_table(report, self._tally, options.price))
         return code
 
