@@ -7,8 +7,8 @@ The owner decides how many calls are in flight, so nothing here pools, queues or
   request cannot have been acted on (RFC 9110, section 9.2.2). A whole request that got no answer is an error.
 - A `Watch` hears when a connection stands, when the request is on the wire, and before every read of the socket. The
   last lets a reader hand on together all that one read brought, however many HTTP chunks it held.
-- Leaving early, by cancellation or error, closes the socket at once, so that the server sees the abort. Nothing waits
-  for a TLS farewell.
+- Leaving early, by cancellation or error, closes the socket at once, so that the server sees the abort. Closing never
+  waits: over TLS httpcore sends no farewell.
 """
 
 import ssl
@@ -199,9 +199,7 @@ class _SlotStream(httpcore2.AsyncNetworkStream):
         await self._inner.write(buffer, timeout)
 
     async def aclose(self) -> None:
-        with trio.CancelScope() as scope:
-            scope.cancel()
-            await self._inner.aclose()
+        await self._inner.aclose()
 
     async def start_tls(
         self,

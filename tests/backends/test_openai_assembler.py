@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.messages import Delta, ModelReply, ToolCall
@@ -52,6 +52,7 @@ _cuts = st.lists(st.integers(0, 40), max_size=5)
 _arguments = st.dictionaries(st.text(max_size=3), st.integers(), max_size=3).map(json.dumps)
 
 
+@settings(deadline=None)
 @given(_text, _text, st.lists(st.tuples(st.booleans(), _arguments), max_size=3), _cuts, st.booleans())
 def test_any_cutting_of_an_answer_gives_the_same_reply_and_deltas_that_add_up(
     text: str, reasoning: str, calls: list[tuple[bool, str]], cuts: list[int], one_index: bool
@@ -105,6 +106,7 @@ _json = st.recursive(
 )
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.lists(st.dictionaries(_keys, _json, max_size=4), max_size=5))
 def test_odd_json_never_raises_and_always_gives_writable_text(payloads: list[object]) -> None:
     """Whatever types stand in whatever fields, a reply comes out whose every string can be written as UTF-8."""
@@ -116,6 +118,7 @@ def test_odd_json_never_raises_and_always_gives_writable_text(payloads: list[obj
         (call.id + call.name + call.arguments).encode()
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60))
 def test_random_bytes_decode_or_are_no_json(data: bytes) -> None:
     """Nothing but `NotJSON` comes out of the decoder."""
@@ -130,6 +133,7 @@ def test_deep_nesting_is_no_json(data: bytes) -> None:
         decode_chunk(data)
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=()), max_size=12), _cuts)
 def test_text_in_pieces_is_scrubbed_as_if_whole(text: str, cuts: list[int]) -> None:
     """Surrogate halves in neighbouring pieces join; lone ones are replaced; all else is untouched."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.errors import InvalidLimits, Refused
@@ -108,6 +108,7 @@ def test_a_value_that_contains_itself_is_refused() -> None:
 _any_text = st.text(st.characters(exclude_categories=()), max_size=10)
 
 
+@settings(deadline=None)
 @given(_any_text, _any_text, _any_text)
 def test_lone_surrogates_never_stop_a_request(content: str, arguments: str, key: str) -> None:
     """Any text goes out as valid UTF-8; text without lone surrogates goes out unchanged."""

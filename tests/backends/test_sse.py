@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.backends.sse import ServerEvent, SSEParser, StreamTooLong
@@ -116,6 +116,7 @@ _alphabet = st.sampled_from(
 _streams = st.one_of(st.lists(_alphabet, max_size=40).map(b"".join), st.binary(max_size=200))
 
 
+@settings(deadline=None)
 @given(_streams, st.lists(st.integers(0, 200), max_size=12))
 def test_any_chunking_of_any_bytes_gives_the_same_events(stream: bytes, cuts: list[int]) -> None:
     """Where reads fall never changes the events, and random bytes never raise."""
@@ -127,6 +128,7 @@ def test_any_chunking_of_any_bytes_gives_the_same_events(stream: bytes, cuts: li
 _values = st.text(st.characters(exclude_characters="\r\n", exclude_categories=("Cs",)), max_size=20)
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(_values, min_size=1, max_size=3), max_size=5), st.sampled_from(["\n", "\r", "\r\n"]))
 def test_what_is_written_by_the_standard_is_read_back(events: list[list[str]], end: str) -> None:
     """An independent writer's events come back unchanged."""
