@@ -32,22 +32,16 @@ def long_answer() -> ModelRequest:
     return say("Write a long story about a river, a mill and the people who live there.", 300)
 
 
-def orders_before() -> list[Message]:
-    """Worked orders: a small model calls a tool only after it has seen it done."""
-    messages = [Message("system", "You work out what an order costs. Use the tool multiply.")]
-    orders = [
-        ("The miller sells 12 sacks of flour. A sack costs 9 euros.", 12, 9),
-        ("A farm wants 30 posts at 14 euros each.", 30, 14),
-    ]
-    for text, a, b in orders:
-        call = ToolCall(f"call_{a}", "multiply", json.dumps({"a": a, "b": b}))
-        messages += [
-            Message("user", text),
-            Message("assistant", tool_calls=(call,)),
-            Message("tool", str(a * b), tool_call_id=call.id),
-            Message("assistant", f"The order costs {a * b} euros."),
-        ]
-    return messages
+def order_before() -> tuple[Message, ...]:
+    """A worked order: a small model calls a tool only after it has seen it done."""
+    call = ToolCall("call_1", "multiply", json.dumps({"a": 12, "b": 9}))
+    return (
+        Message("system", "You work out what an order costs. Use the tool multiply."),
+        Message("user", "The miller sells 12 sacks of flour. A sack costs 9 euros."),
+        Message("assistant", tool_calls=(call,)),
+        Message("tool", "108", tool_call_id=call.id),
+        Message("assistant", "The order costs 108 euros."),
+    )
 
 
 @pytest.fixture
@@ -114,7 +108,7 @@ async def test_max_tokens_bounds_the_answer(connection: Connection) -> None:
 async def test_a_tool_is_called_and_its_result_used(connection: Connection) -> None:
     """A tool call comes whole, in the deltas as in the reply, its arguments fit, and its result leads to an answer."""
     recorder = Recorder()
-    messages = (*orders_before(), Message("user", "A school wants 21 slates. A slate costs 2 euros."))
+    messages = (*order_before(), Message("user", "A school wants 21 slates. A slate costs 2 euros."))
     request = ModelRequest("sim", messages, tools=(MULTIPLY,), max_tokens=64, temperature=0.0)
     reply = await send(connection, request, recorder)
     assert reply.finish_reason == "tool_calls"
@@ -137,7 +131,7 @@ async def test_a_tool_is_called_and_its_result_used(connection: Connection) -> N
 
 async def test_structured_output_follows_its_schema(connection: Connection) -> None:
     """With a JSON schema the answer is a valid instance of it, and text outside ASCII makes the round trip."""
-    words = ["Grüße", "日本語", "naïve 🎉 Łódź"]
+    words = ["Grüße", "日本 🎉"]
     schema = {
         "type": "object",
         "properties": {"words": {"const": words}, "mood": {"enum": ["good", "bad"]}},
