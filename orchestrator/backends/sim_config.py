@@ -84,7 +84,7 @@ class FaultRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     and chance, by `probability`. What the other fields mean depends on the fault:
 
     - `refuse`: the connection is refused. Over a socket: inside a window without other conditions nobody listens;
-      otherwise the connection of that number is reset as soon as it is accepted.
+      otherwise the connection of that number is reset as soon as it is accepted. In-process each send connects.
     - `silence`: the request is read and never answered; after `seconds` (0: never) the connection closes.
     - `status`: an error answer of `status` and structured `code`, without rate-limit headers.
     - `slow_headers`: response headers come `seconds` later.

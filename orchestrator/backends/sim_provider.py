@@ -51,6 +51,9 @@ class Answer(Struct, frozen=True):
 
 
 _AFTER_TOKENS = ("stall", "truncate", "error_event")
+_CATCH_UP = 0.05
+"""Seconds by which a chunk may be late and the next still on time: timers are; a reader who is later is waited for."""
+
 _INSTANT_MESSAGE = Message("assistant", "done")
 _INSTANT_TOKENS = 1
 
@@ -247,7 +250,8 @@ class SimProvider:
                 until = min(end, at + latency.chunk_tokens if at else 1)
                 if breaks:
                     until = min(until, breaks[0][0])
-                due = max(due, self.now())
+                if self.now() - due > _CATCH_UP:
+                    due = self.now()
                 if at:  # the first token has had its delay
                     due += (until - at) / min(plan.rate, latency.engine_rate / self._decoding)
                     await self._pause(due - self.now(), beat, sink)

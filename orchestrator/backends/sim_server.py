@@ -8,6 +8,7 @@ wire: refused and reset connections, streams cut by FIN or RST, comments, error 
 import hmac
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count
 
 import trio
@@ -41,7 +42,7 @@ async def run_simulator(config: SimConfig, host: str, port: int, on_listening: C
     start = trio.current_time()
     provider = SimProvider(config, clock=lambda: trio.current_time() - start)
     async with trio.open_nursery() as nursery:
-        on_listening(await nursery.start(lambda task_status: _serve(provider, host, port, task_status)))
+        on_listening(await nursery.start(partial(serve_simulated, provider, host=host, port=port)))
 
 
 async def serve_simulated(
@@ -51,12 +52,10 @@ async def serve_simulated(
     port: int = 0,
     task_status: "trio.TaskStatus[str]" = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serves the provider until cancelled. `task_status` is given the base URL (`http://host:port/v1`)."""
-    await _serve(provider, host, port, task_status)
+    """Serves the provider until cancelled. `task_status` is given the base URL (`http://host:port/v1`).
 
-
-async def _serve(provider: SimProvider, host: str, port: int, task_status: "trio.TaskStatus[str]") -> None:
-    """Listens except during outages, in which nobody does and every connection is cut."""
+    Listens except during outages, in which nobody does and every connection is cut.
+    """
     server = _Server(provider)
     outages = provider.faults.outages()
     listeners = await trio.open_tcp_listeners(port, host=host)

@@ -1,6 +1,7 @@
 """The simulated provider over HTTP, at the level of bytes and status lines; adapters are held against it elsewhere."""
 
 import json
+import math
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -9,6 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 import trio
+import trio.testing
 
 from orchestrator.backends.sim_server import run_simulator, serve_simulated
 from orchestrator.backends.sim_wire import duration
@@ -23,7 +25,7 @@ async def served(config: SimConfig | None = None) -> AsyncIterator[tuple[SimProv
     """A provider over a socket, and a client that goes to it."""
     start = trio.current_time()
     provider = SimProvider(config or SimConfig(latency=FAST), clock=lambda: trio.current_time() - start)
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             url = await nursery.start(serve_simulated, provider)
             async with httpx2.AsyncClient(base_url=url, trust_env=False) as client:
@@ -308,16 +310,20 @@ async def test_a_refused_connection_is_reset() -> None:
     assert provider.statistics().faults == {"refuse": 1}
 
 
-async def test_in_an_outage_nobody_listens() -> None:
+async def test_in_an_outage_nobody_listens(mock_clock: trio.testing.MockClock) -> None:
     """An outage cuts standing connections and refuses new ones; when it ends the same address serves again."""
-    outage = FaultRule(fault="refuse", start=0.2, end=0.4)
-    async with served(SimConfig(latency=FAST, faults=(outage,))) as (provider, client):
+    outage = FaultRule(fault="refuse", start=10.0, end=20.0)
+    # the clock stands still between the jumps, so an answer must take no time at all
+    latency = SimLatency(first_token=0.0, input_rate=math.inf, output_rate=math.inf, spread=0.0)
+    async with served(SimConfig(latency=latency, faults=(outage,))) as (_, client):
         async with raw(client) as stream:
+            mock_clock.jump(10.0)
             assert await read_all(stream) == b""
-        assert 0.2 <= provider.now() < 0.4
+        await trio.testing.wait_all_tasks_blocked()
         with pytest.raises(httpx2.ConnectError):
             await client.post("chat/completions", json=body())
-        await trio.sleep(0.45 - provider.now())
+        mock_clock.jump(10.0)
+        await trio.testing.wait_all_tasks_blocked()
         assert (await client.post("chat/completions", json=body())).status_code == 200
 
 
