@@ -81,8 +81,7 @@ class Lease:
         """Response headers came: the provider has counted the call by now."""
         if self._stamp is not None or self.released:
             return False
-        self._log(now)
-        return True
+        return self._log(now)
 
     def first_token(self, now: float) -> bool:
         """The first token came."""
@@ -148,14 +147,16 @@ class Lease:
             room.awaiting_first_token -= 1
         return True
 
-    def _log(self, now: float) -> None:
+    def _log(self, now: float) -> bool:
         stamp = now
         if self._written is not None and self._written + WRITE_GRACE < now:
             stamp = self._written + WRITE_GRACE
         self._stamp = stamp
+        sooner = False
         for window, amount in zip(self._windows, self._amounts, strict=True):
-            if amount:
-                window.stamp(amount, stamp, now)
+            if amount and window.stamp(amount, stamp, now):
+                sooner = True
+        return sooner
 
     def _know_input(self, whole: int, cached: int) -> None:
         if self._variance:

@@ -54,6 +54,7 @@ class Window:
         "_next_expiry",
         "_order",
         "_slots",
+        "_told",
         "amount",
         "cached_free",
         "foreign",
@@ -89,6 +90,7 @@ class Window:
         self._next_expiry = INF
         self._look_need = 0.0
         self._look_until = -INF
+        self._told = -INF
         self.tat = now
         self.halved_at = -INF
         self.gate = -INF
@@ -142,6 +144,8 @@ class Window:
                 until = self._room_at(over)
                 self._look_need = need
                 self._look_until = until
+            if until > self._told:
+                self._told = until
             if foreign is not None:
                 until = min(until, now + self.span / FOREIGN_LOOKS)
         if self.paced:
@@ -171,35 +175,37 @@ class Window:
         if self.paced:
             self.tat = (self.tat if self.tat > now else now) + paced * self.pace
 
-    def log(self, amount: int, stamp: float, now: float) -> None:
-        """Counts `amount` as of `stamp`; nothing, if that is a span ago already."""
+    def log(self, amount: int, stamp: float, now: float) -> bool:
+        """Counts `amount` as of `stamp`, not at all if that is a span ago. True if it leaves before a time told."""
         if now >= self._next_expiry:
             self._expire(now)
         slot = int(stamp / self.width) + 1
         leaves = slot * self.width + self.span
-        if leaves <= now:
-            self._look_until = -INF
-            return
-        slots = self._slots
-        if slot in slots:
-            slots[slot] += amount
-        else:
-            slots[slot] = amount
-            order = self._order
-            if not order or slot > order[-1]:
-                order.append(slot)
+        if leaves > now:
+            slots = self._slots
+            if slot in slots:
+                slots[slot] += amount
             else:
-                insort(order, slot)
-            if leaves < self._next_expiry:
-                self._next_expiry = leaves
-        self.used += amount
-        if self._look_until == INF or amount < 0:
+                slots[slot] = amount
+                order = self._order
+                if not order or slot > order[-1]:
+                    order.append(slot)
+                else:
+                    insort(order, slot)
+                if leaves < self._next_expiry:
+                    self._next_expiry = leaves
+            self.used += amount
+        if leaves < self._look_until or amount < 0:
             self._look_until = -INF
+        if leaves >= self._told:
+            return False
+        self._told = -INF
+        return True
 
-    def stamp(self, amount: int, stamp: float, now: float) -> None:
-        """Moves what was held for a call into the log."""
+    def stamp(self, amount: int, stamp: float, now: float) -> bool:
+        """Moves what was held for a call into the log; True if room comes before a time told."""
         self.held -= amount
-        self.log(amount, stamp, now)
+        return self.log(amount, stamp, now)
 
     def correct(self, delta: int, stamp: float | None) -> None:
         """Changes what a call takes by `delta`: in the log at its stamp, if it is still there, or while it is held."""

@@ -285,32 +285,46 @@ def test_output_as_produced_is_let_out_under_99_percent(drawn: list[Plan]) -> No
 
 
 @settings(deadline=None)
-@given(drawn=plans(), share=st.floats(0.1, 0.99))
-def test_looking_before_the_time_named_is_in_vain(drawn: list[Plan], share: float) -> None:
-    """`Blocked.until` is not late: unless something changes, the call does not fit at any earlier time."""
-    limits = LimitSet([LimitSpec("total_tokens", LIMIT, burst_seconds=5.0), LimitSpec("requests", 20)])
+def fresh(limits: LimitSet, size: int, now: float) -> float:
+    """When a call of this size would be told to look again if nothing were remembered; 0 if it fits."""
+    window = limits._windows[0]
+    kept = (window._look_until, window._look_need, window._told)
+    window._look_until = -INF
+    answer = limits.check(Ticket(seq=0, tenant="a", input=size), now)
+    window._look_until, window._look_need, window._told = kept
+    return 0.0 if answer is None else answer.until
+
+
+@given(data=st.data())
+@settings(deadline=None)
+def test_nobody_is_told_to_look_too_late(data: st.DataObject) -> None:
+    """A remembered time is never later than a new one; whatever makes room earlier than was told says so."""
+    limits = LimitSet([LimitSpec("total_tokens", 100, burst_seconds=60.0)])
     leases: list[Lease] = []
+    told: dict[int, float] = {}
     now = 0.0
-    for seq, plan in enumerate(drawn):
-        ticket = plan.ticket(seq)
-        blocked = limits.check(ticket, now)
-        while blocked is not None:
-            if blocked.until == INF:
-                assert leases
-                for lease in leases:
-                    lease.headers(now)
-                leases.clear()
+    steps = st.tuples(st.sampled_from(["look", "headers", "settle", "wait"]), st.integers(1, 100), st.integers(0, 99))
+    for what, size, number in data.draw(st.lists(steps, max_size=60)):
+        freed = False
+        lease = leases[number % len(leases)] if leases else None
+        if what == "look":
+            call = Ticket(seq=0, tenant="a", input=size)
+            answer = limits.check(call, now)
+            if answer is None:
+                leases.append(limits.reserve(call, now))
+                leases[-1].written(now)
             else:
-                between = now + share * (blocked.until - now)
-                if now < between < blocked.until:
-                    assert limits.check(ticket, between) is not None
-                now = blocked.until
-            blocked = limits.check(ticket, now)
-        lease = limits.reserve(ticket, now)
-        lease.written(now + plan.write)
-        leases.append(lease)
-        if plan.fate == "reply":
-            lease.settle(input=plan.input, output=plan.output, now=now)
+                told[size] = answer.until
+                assert answer.until <= fresh(limits, size, now)
+        elif what == "wait":
+            now += number
+        elif lease is not None:
+            freed = lease.headers(now) if what == "headers" else lease.settle(input=number % 50, output=0, now=now)
+        if freed:
+            told.clear()
+        for size, until in told.items():
+            # the pacer may still say "later"
+            assert now >= until or fresh(limits, size, now) >= until
 
 
 def backlog(rng: random.Random, limit: float, *, exact: bool, share: float = 0.01) -> Iterator[Plan]:
