@@ -71,6 +71,7 @@ class Attempt:
         "_connected",
         "_cut_short",
         "_note",
+        "_now",
         "_scope",
         "_whole_until",
         "call",
@@ -86,7 +87,17 @@ class Attempt:
         "written_at",
     )
 
-    def __init__(self, call: Call, endpoint: str, clocks: Clocks, note: Note, *, now: float, delivered: bool) -> None:
+    def __init__(
+        self,
+        call: Call,
+        endpoint: str,
+        clocks: Clocks,
+        note: Note,
+        clock: Callable[[], float],
+        *,
+        now: float,
+        delivered: bool,
+    ) -> None:
         self.call = call
         self.endpoint = endpoint
         self.started_at = now
@@ -103,7 +114,8 @@ class Attempt:
         self._connected = False
         self._alive_at = now
         self._whole_until = min(now + clocks.whole, call.deadline)
-        self._scope = trio.CancelScope()
+        self._now = clock
+        self._scope: trio.CancelScope | None = None
         self._cut_short: ModelError | None = None
 
     def due(self) -> float:
@@ -129,13 +141,15 @@ class Attempt:
     def _cut(self, error: ModelError) -> None:
         if self.outcome is None and self._cut_short is None:
             self._cut_short = error
-            self._scope.cancel()
+            if self._scope is not None:
+                self._scope.cancel()
 
-    async def run(self, connection: Connection) -> None:
-        """Sends the request and notes the outcome, whatever it is. Only the slot's own cancellation passes through."""
-        outcome: ModelReply | ModelError | None = None
+    async def run(self, connection: Connection, scope: trio.CancelScope) -> None:
+        """Sends the request and notes the outcome, whatever it is; cuts itself short by cancelling `scope`."""
+        outcome: ModelReply | ModelError | None = self._cut_short
+        self._scope = scope
         try:
-            with self._scope:
+            if outcome is None:
                 if self.delivered:
                     await self._deliver(RESET)
                 outcome = await connection.send(self.call.request, self)
@@ -155,25 +169,25 @@ class Attempt:
 
     def connected(self) -> None:
         self._connected = True
-        self._alive_at = trio.current_time()
+        self._alive_at = self._now()
 
     def written(self) -> None:
-        self.written_at = self._alive_at = trio.current_time()
+        self.written_at = self._alive_at = self._now()
 
     def headers(self, readings: Sequence[Reading]) -> None:
-        self.headers_at = self._alive_at = trio.current_time()
+        self.headers_at = self._alive_at = self._now()
         self.readings = readings
         self._note(self.call)
 
     def alive(self) -> None:
-        self._alive_at = trio.current_time()
+        self._alive_at = self._now()
 
     def usage(self, usage: Usage) -> None:
         self.usage_so_far = usage
         self._note(self.call, ring=False)
 
     async def deltas(self, deltas: Sequence[Delta]) -> None:
-        self._alive_at = now = trio.current_time()
+        self._alive_at = now = self._now()
         self.streamed += len(deltas)
         first = self.first_token_at is None
         if first:
@@ -192,7 +206,7 @@ class Attempt:
             except trio.WouldBlock:
                 self._alive_at = math.inf
                 await channel.send(deltas)
-                self._alive_at = trio.current_time()
+                self._alive_at = self._now()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise CallerGone("the reader of the stream left", usage=self.usage_so_far) from None
         self.delivered = True
@@ -203,12 +217,20 @@ async def slot(
 ) -> None:
     """A long-lived worker with a connection of its own: runs one attempt after the other until its work ends.
 
-    `grace` bounds in seconds how long closing the connection may take when the slot is cancelled.
+    One cancel scope serves all attempts, since making one costs as much as a task switch; an attempt that is cut short
+    takes the scope with it and the slot goes on in a new one. A scope that was cancelled too late, when its attempt was
+    over, ends at the next `receive`, which takes no attempt before it looks.
+
+    `grace` bounds in seconds how long closing the connection may take when the slot itself is cancelled.
     """
     connection = connect()
     try:
-        async for attempt in work:
-            await attempt.run(connection)
+        ended = False
+        while not ended:
+            with trio.CancelScope() as scope:
+                async for attempt in work:
+                    await attempt.run(connection, scope)
+                ended = True
     finally:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + grace):
             await connection.aclose()

@@ -31,7 +31,7 @@ from orchestrator.policy.retry import GiveUp
 from orchestrator.policy.ticket import Ticket
 from orchestrator.policy.timers import Timers
 from orchestrator.statistics import OwnerStatistics, take_statistics
-from orchestrator.transitions import Hook, Transition, TransitionKind
+from orchestrator.transitions import Hook, Transition, TransitionKind, hooks_by_kind
 
 SUBMITS_PER_TURN = 256
 
@@ -87,7 +87,7 @@ class Owner:
         self.config = config
         self.endpoints = tuple(endpoints)
         self.inbox = CallInbox(config.name)
-        self._hooks = tuple(hooks)
+        self._hooks = hooks_by_kind(hooks)
         self._on_turn = on_turn
         self._rng = rng or random.Random()
         self._lanes = [_Lane(endpoint.backend) for endpoint in endpoints]
@@ -95,13 +95,15 @@ class Owner:
         self._policy: Dispatcher | None = None
         self._slots: trio.Nursery | None = None
         self._clocks: Timers[Attempt] = Timers(lambda attempt: attempt.outcome is None)
+        self._now: Callable[[], float] = trio.current_time
         self._ending = False
 
     async def run(self, *, task_status: "trio.TaskStatus[None]" = trio.TASK_STATUS_IGNORED) -> None:
         """Serves until it is closed and has finished everything, or is cancelled."""
         if self._policy is not None:
             raise RuntimeError(f"the owner of backend {self.config.name} has run already")
-        self._policy = self._make_policy(trio.current_time())
+        self._now = trio.lowlevel.current_clock().current_time
+        self._policy = self._make_policy(self._now())
         try:
             async with trio.open_nursery() as self._slots:
                 task_status.started()
@@ -159,7 +161,7 @@ class Owner:
 
     async def _serve(self, policy: Dispatcher) -> None:
         while True:
-            now = trio.current_time()
+            now = self._now()
             for call in self.inbox.take_notes():
                 self._look_at(policy, call, now)
             for call in self.inbox.take_submits(SUBMITS_PER_TURN):
@@ -169,7 +171,7 @@ class Owner:
             self._check_clocks(now)
             wake_at = min(self._start_ready(policy, now), self._clocks.next())
             if self._on_turn is not None:
-                self._on_turn(trio.current_time() - now)
+                self._on_turn(self._now() - now)
             if self.inbox.closed and not self._open and not self.inbox.waiting():
                 return
             await self.inbox.wait(wake_at)
@@ -177,13 +179,12 @@ class Owner:
     def _take_in(self, policy: Dispatcher, call: Call, now: float) -> None:
         if call.abandoned:
             return
-        ticket = policy.ticket(call, now)
         self._open[call] = None
-        answer = policy.admit(ticket, now)
+        answer = policy.admit(call, now)
         if isinstance(answer, ModelError):
             self._finish(call, answer, now)
             return
-        self._emit("queued", ticket, now)
+        self._emit("queued", call.ticket, now)
         for evicted in answer.evicted:
             self._finish(evicted.ticket.call, evicted.error, now)
 
@@ -201,7 +202,9 @@ class Owner:
             assert self._slots is not None
             lane.slots += 1
             self._slots.start_soon(slot, lane.connect, lane.receive, name=f"slot {endpoint.name}/{lane.slots}")
-        attempt = Attempt(call, endpoint.name, self.config.clocks, self.inbox.note, now=now, delivered=ticket.delivered)
+        attempt = Attempt(
+            call, endpoint.name, self.config.clocks, self.inbox.note, self._now, now=now, delivered=ticket.delivered
+        )
         self._open[call] = attempt
         self._clocks.add(attempt.due(), attempt)
         lane.send.send_nowait(attempt)
@@ -230,15 +233,14 @@ class Owner:
                 policy.drop(ticket, now)
                 self._finish(call, CallerGone("the caller left the queue"), now)
             return
-        first = ticket.stage != "streaming" and attempt.first_token_at is not None
-        policy.progressed(ticket, attempt, now)
-        if first:
+        if ticket.stage != "streaming" and attempt.first_token_at is not None:
             at = attempt.first_token_at
-            assert at is not None
             self._emit("first_token", ticket, at, seconds=at - ticket.started)
         if attempt.outcome is not None:
             self._ended(policy, ticket, attempt, attempt.outcome, now)
-        elif call.abandoned:
+            return
+        policy.progressed(ticket, attempt, now)
+        if call.abandoned:
             attempt.abandon()
 
     def _ended(
@@ -247,7 +249,7 @@ class Owner:
         call: Call = ticket.call
         ticket.delivered = attempt.delivered
         self._clocks.forget()
-        answer = policy.ended(ticket, outcome, now)
+        answer = policy.ended(ticket, attempt, outcome, now)
         kind = outcome.kind if isinstance(outcome, ModelError) else "ok"
         self._emit("attempt_ended", ticket, now, outcome=kind, seconds=now - ticket.started, usage=outcome.usage)
         if answer is None:
@@ -306,23 +308,25 @@ class Owner:
         seconds: float = 0.0,
         usage: Usage | None = None,
     ) -> None:
-        if not self._hooks:
+        hooks = self._hooks[kind]
+        if not hooks:
             return
+        endpoint = ticket.endpoint
         transition = Transition(
-            kind=kind,
-            at=at,
-            backend=self.config.name,
-            flow=ticket.call.flow,
-            priority=ticket.priority,
-            endpoint=ticket.endpoint.name if ticket.endpoint is not None else "",
-            attempt=ticket.attempts,
-            outcome=outcome,
-            waited=waited,
-            seconds=seconds,
-            held_by=ticket.held_by,
-            usage=usage,
+            kind,
+            at,
+            self.config.name,
+            ticket.call.flow,
+            ticket.priority,
+            "" if endpoint is None else endpoint.name,
+            ticket.attempts,
+            outcome,
+            waited,
+            seconds,
+            ticket.held_by,
+            usage,
         )
-        for hook in self._hooks:
+        for hook in hooks:
             hook(transition)
 
     def __repr__(self) -> str:

@@ -5,8 +5,8 @@ A call's way: `queued`, then per attempt `started`, `first_token` (if there is o
 `finished` comes exactly once for every call that reached an owner.
 """
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal, get_args
 
 from msgspec import Struct
 
@@ -40,5 +40,16 @@ class Transition(Struct, frozen=True, gc=False):
     usage: Usage | None = None
 
 
+ALL_KINDS: tuple[TransitionKind, ...] = get_args(TransitionKind)
+
 Hook = Callable[[Transition], None]
-"""A sink of transitions: fast, synchronous, and it never raises."""
+"""A sink of transitions: fast, synchronous, and it never raises.
+
+A hook with an attribute `wants`, a set of kinds, is called for those only; a transition nobody wants is never made.
+"""
+
+
+def hooks_by_kind(hooks: Iterable[Hook]) -> Mapping[TransitionKind, tuple[Hook, ...]]:
+    """For each kind the hooks that want it, in the order given."""
+    wanted = [(hook, getattr(hook, "wants", ALL_KINDS)) for hook in hooks]
+    return {kind: tuple(hook for hook, kinds in wanted if kind in kinds) for kind in ALL_KINDS}

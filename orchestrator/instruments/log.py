@@ -19,7 +19,7 @@ import structlog
 from msgspec import Struct
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
-from orchestrator.transitions import Transition
+from orchestrator.transitions import ALL_KINDS, Transition
 
 Level = Literal["debug", "info", "warning", "error"]
 
@@ -40,13 +40,14 @@ class _Burst(Struct):
 
 
 class LogHook:
-    """Implements `orchestrator.transitions.Hook`. What is below `level` costs a comparison."""
+    """Implements `orchestrator.transitions.Hook`. What is below `level` is not even asked for."""
 
-    __slots__ = ("_bursts", "_debug", "_info", "_log")
+    __slots__ = ("_bursts", "_debug", "_info", "_log", "wants")
 
     def __init__(self, log: FilteringBoundLogger, level: Level = "info") -> None:
         self._log = log
         self._debug = level == "debug"
+        self.wants = frozenset(ALL_KINDS if self._debug else ("retrying", "finished"))
         self._info = self._debug or level == "info"
         self._bursts: dict[tuple[str, str, str], _Burst] = {}
 

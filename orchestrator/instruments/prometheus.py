@@ -45,6 +45,8 @@ class PrometheusHook(Collector):
     `watch` adds an owner whose state is read at each scrape. `on_turn` takes the seconds of an owner's turn.
     """
 
+    wants = frozenset({"started", "first_token", "attempt_ended", "retrying", "finished"})
+
     def __init__(self, tenants: TenantLabels | None = None, *, cost: Cost | None = None) -> None:
         self.registry = CollectorRegistry()
         self._labels = TenantLabels() if tenants is None else tenants

@@ -22,25 +22,28 @@ small call far back may wait although it would fit.
 
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from agents.errors import ModelError, Refused, TooLarge
-from agents.messages import ModelReply, Usage
-from agents.port import Call, Priority
-from orchestrator.policy.admission import Admission, AdmissionConfig, Admitted
+from agents.messages import ModelReply
+from agents.port import Call
+from orchestrator.policy.admission import Admission, Admitted
+from orchestrator.policy.booking import AttemptView, Booking
+from orchestrator.policy.config import DispatchConfig, TenantConfig
 from orchestrator.policy.endpoints import EndpointState, Placement
-from orchestrator.policy.estimate import Estimator, ServiceWeights
-from orchestrator.policy.fairness import FairConfig, FairQueue
-from orchestrator.policy.feedback import Reading
-from orchestrator.policy.limits import Blocked, InFlightSpec, Lease, LimitSet, LimitSpec
-from orchestrator.policy.retry import GiveUp, RetryAt, RetryConfig, decide
-from orchestrator.policy.settlement import Settlement, settle
+from orchestrator.policy.estimate import Estimator
+from orchestrator.policy.fair_config import FairConfig
+from orchestrator.policy.fairness import FairQueue
+from orchestrator.policy.limits import Blocked, LimitSet
+from orchestrator.policy.retry import GiveUp, RetryAt, decide
+from orchestrator.policy.sizing import Sizing
 from orchestrator.policy.ticket import Ticket
 from orchestrator.policy.timers import Timers
+
+__all__ = ["DispatchConfig", "Dispatcher", "Idle", "Start", "TenantConfig", "WaitUntil"]
 
 SCAN = 32
 
@@ -62,40 +65,8 @@ class Idle(Struct, frozen=True, gc=False):
     """Nothing can start until something changes."""
 
 
-class Attempt(Protocol):
-    """What the policy reads of a live attempt; times on the owner's clock, None while it has not happened."""
-
-    written_at: float | None
-    headers_at: float | None
-    first_token_at: float | None
-    streamed: int
-    usage_so_far: Usage | None
-    readings: Sequence[Reading]
-
-
 Decision = Start | WaitUntil | Idle
 IDLE = Idle()
-
-
-class TenantConfig(Struct, frozen=True):
-    """What a tenant may use of one backend. `highest_priority` caps what its calls may ask for."""
-
-    weight: float = 1.0
-    limits: tuple[LimitSpec, ...] = ()
-    in_flight: InFlightSpec | None = None
-    highest_priority: Priority = Priority.INTERACTIVE
-
-
-class DispatchConfig(Struct, frozen=True):
-    """`default_max_tokens` bounds a call that names none, in tokens; `sticky_seconds` is a run's loyalty."""
-
-    fair: FairConfig = field(default_factory=FairConfig)
-    tenants: Mapping[str, TenantConfig] = {}
-    weights: ServiceWeights = field(default_factory=ServiceWeights)
-    retry: RetryConfig = field(default_factory=RetryConfig)
-    admission: AdmissionConfig = field(default_factory=AdmissionConfig)
-    default_max_tokens: int = 4096
-    sticky_seconds: float = 2.0
 
 
 class Dispatcher:
@@ -111,60 +82,31 @@ class Dispatcher:
         now: float,
     ) -> None:
         self._config = config
-        self.endpoints = tuple(endpoints)
-        self.estimator = estimator
         self._rng = rng
         self._fair_config = _with_weights(config)
+        self.endpoints = tuple(endpoints)
+        self.estimator = estimator
         self.fair = FairQueue(self._fair_config)
-        self._placement = Placement(endpoints, config.sticky_seconds)
         self.tenant_limits = {
             name: LimitSet(tenant.limits, tenant.in_flight, now=now, cv=lambda: estimator.cv)
             for name, tenant in config.tenants.items()
             if tenant.limits or tenant.in_flight is not None
         }
+        self._sizing = Sizing(config, estimator, self.fair.runs)
+        self._booking = Booking(self.fair, estimator, config.weights)
+        self._placement = Placement(endpoints, config.sticky_seconds)
+        self.admission = Admission(config.admission, weight=self._weight, work=self._sizing.service)
         self._parked_by: dict[str, Blocked] = {}
-        self.admission = Admission(config.admission, weight=self._weight, work=self._service)
         self._retries: Timers[Ticket] = Timers(lambda ticket: ticket.state == "waiting")
         self._deadlines: Timers[Ticket] = Timers(lambda ticket: ticket.state != "done")
         self._parked: Timers[str] = Timers(self._parked_by.__contains__)
-        self._seq = 0
         self._quiet_until = -math.inf
 
     # A call arrives
 
-    def ticket(self, call: Call, now: float) -> Ticket:
-        """A ticket for a call just taken from the inbox, sized by what has been learned so far."""
-        request, flow = call.request, call.flow
-        self._seq += 1
-        size = request.input_bytes()
-        tokens, sigma = self.estimator.input(size, len(request.messages))
-        bound = request.max_tokens if request.max_tokens is not None else self._config.default_max_tokens
-        tenant = self._config.tenants.get(flow.tenant)
-        priority = call.priority
-        if tenant is not None and priority < tenant.highest_priority:
-            priority = tenant.highest_priority
-        ticket = Ticket(
-            seq=self._seq,
-            tenant=flow.tenant,
-            job=flow.job,
-            run=flow.run,
-            priority=priority,
-            arrived=now,
-            deadline=call.deadline,
-            bytes=size,
-            input=tokens,
-            input_sigma=sigma,
-            output=self.estimator.output((flow.tenant, flow.job), bound),
-            max_output=bound,
-            agent=call.agent,
-            call=call,
-        )
-        ticket.run_state = self.fair.runs.use(flow.tenant, flow.job, flow.run)
-        call.ticket = ticket
-        return ticket
-
-    def admit(self, ticket: Ticket, now: float) -> Admitted | ModelError:
-        """Queues the call, or says why it can't be; names the queued calls that had to make room for it."""
+    def admit(self, call: Call, now: float) -> Admitted | ModelError:
+        """Makes the call's ticket and queues it, or says why it can't be; names queued calls that had to make room."""
+        ticket = self._sizing.ticket(call, now)
         answer = self._too_large(ticket) or self.admission.admit(ticket, now)
         if not isinstance(answer, Admitted):
             ticket.state = "done"
@@ -188,9 +130,7 @@ class Dispatcher:
         return TooLarge(f"endpoint {self.endpoints[-1].name}: {message}")
 
     def _enqueue(self, ticket: Ticket, now: float) -> None:
-        state = ticket.run_state
-        if state is not None and state.previous_input is not None:
-            ticket.cached = self.estimator.cached(state.previous_input, ticket.input)
+        self._sizing.expect_cached(ticket)
         ticket.state = "queued"
         ticket.eligible_since = now
         ticket.streamed = 0.0
@@ -204,37 +144,44 @@ class Dispatcher:
         self._bring_back(now)
         if now < self._quiet_until:
             return self._rest()
+        head = self.fair.head()
+        if head is not None and head.tenant not in self.tenant_limits:
+            # by far the most frequent case, and the cheapest: the head simply goes
+            place = self._placement.place(head, now)
+            if isinstance(place, EndpointState):
+                return self._start(head, place, None, now)
+        return self._look_on(now)
+
+    def _look_on(self, now: float) -> Decision:
+        """Goes through the calls in order until one may start."""
         head: Ticket | None = None
         obstacle: Blocked | None = None
         look_again = math.inf
-        seen = 0
-        for ticket in self.fair.candidates():
+        for seen, ticket in enumerate(self.fair.candidates()):
+            if seen >= SCAN:
+                break
             own = self.tenant_limits.get(ticket.tenant)
             if own is not None:
                 blocked = own.check(ticket, now)
                 if blocked is not None:
                     self._park(ticket, blocked)
                     continue
-            place = self._placement.place(ticket, self._preferred(ticket), now)
+            place = self._placement.place(ticket, now)
             if isinstance(place, EndpointState):
-                if head is None or self._may_pass(ticket, head, obstacle):
-                    return self._start(ticket, place, now)
-            else:
-                ticket.held_by = place.limit
-                look_again = min(look_again, place.until)
-                if place.short_of == "in_flight":
-                    break
-                if head is None and place.limit != "sticky":
-                    head, obstacle = ticket, place
-            seen += 1
-            if seen >= SCAN:
+                if obstacle is None or head is None or self._may_pass(ticket, head, obstacle):
+                    return self._start(ticket, place, own, now)
+                continue
+            ticket.held_by = place.limit
+            look_again = min(look_again, place.until)
+            if place.short_of == "in_flight":
                 break
+            if head is None and place.limit != "sticky":
+                head, obstacle = ticket, place
         self._quiet_until = look_again
         return self._rest()
 
-    def _may_pass(self, ticket: Ticket, head: Ticket, obstacle: Blocked | None) -> bool:
+    def _may_pass(self, ticket: Ticket, head: Ticket, obstacle: Blocked) -> bool:
         """Whether a call that fits may go before the head that does not; books it on the head if so."""
-        assert obstacle is not None
         if obstacle.window is None or obstacle.amount <= 0:
             return False
         endpoint = self.endpoints[0] if len(self.endpoints) == 1 else self._owner_of(obstacle)
@@ -250,11 +197,10 @@ class Dispatcher:
                 return endpoint
         return self.endpoints[0]
 
-    def _start(self, ticket: Ticket, endpoint: EndpointState, now: float) -> Start:
-        endpoint.start(ticket, now)
-        own = self.tenant_limits.get(ticket.tenant)
-        ticket.tenant_lease = None if own is None else own.reserve(ticket, now)
-        self.fair.start(ticket, self._service(ticket))
+    def _start(self, ticket: Ticket, endpoint: EndpointState, own: LimitSet | None, now: float) -> Start:
+        lease = endpoint.start(ticket, now)
+        ticket.leases = (lease,) if own is None else (lease, own.reserve(ticket, now))
+        self.fair.start(ticket, self._sizing.service(ticket))
         self.admission.release(ticket, now, sent=True)
         ticket.state = "live"
         ticket.stage = "sent"
@@ -266,15 +212,8 @@ class Dispatcher:
         at = min(self._quiet_until, self._retries.next(), self._parked.next(), self._deadlines.next())
         return WaitUntil(at) if at < math.inf else IDLE
 
-    def _service(self, ticket: Ticket) -> float:
-        """What the call is expected to cost, in service units."""
-        return self._config.weights.cost(ticket.input - ticket.cached, ticket.cached, ticket.output)
-
     def _weight(self, tenant: str) -> float:
         return self._fair_config.weights.get(tenant, 1.0)
-
-    def _preferred(self, ticket: Ticket) -> int | None:
-        return None if ticket.run_state is None else ticket.run_state.endpoint
 
     # Waiting and coming back
 
@@ -319,58 +258,21 @@ class Dispatcher:
 
     # A live call tells
 
-    def progressed(self, ticket: Ticket, attempt: Attempt, now: float) -> None:
+    def progressed(self, ticket: Ticket, attempt: AttemptView, now: float) -> None:
         """Books what an attempt has written down so far. What may free room ends the rest of a fruitless look."""
-        freed = False
-        if attempt.headers_at is not None and ticket.stage == "sent":
-            ticket.stage = "answering"
-            freed = self._answering(ticket, attempt.written_at, attempt.headers_at)
-        if attempt.readings:
-            ticket.endpoint.limits.observe(attempt.readings, now)
-            attempt.readings = ()
-            freed = True
-        if attempt.first_token_at is not None and ticket.stage != "streaming":
-            ticket.stage = "streaming"
-            for lease in _leases(ticket):
-                freed |= lease.first_token(attempt.first_token_at)
-        if attempt.streamed > ticket.streamed:
-            self._streamed(ticket, attempt.streamed, now)
-        usage = attempt.usage_so_far
-        if usage is not None and usage.all_input is not None:
-            for lease in _leases(ticket):
-                freed |= lease.input_known(usage.all_input, now, cached=usage.cached or 0)
-        if freed:
+        if self._booking.progressed(ticket, attempt, now):
             self._quiet_until = -math.inf
-            if ticket.tenant_lease is not None:
-                self._unpark(ticket.tenant)
+            self._unpark(ticket.tenant)
 
-    def _answering(self, ticket: Ticket, written_at: float | None, headers_at: float) -> bool:
-        freed = False
-        for lease in _leases(ticket):
-            if written_at is not None:
-                lease.written(written_at)
-            freed |= lease.headers(headers_at)
-        return freed
-
-    def _streamed(self, ticket: Ticket, streamed: float, now: float) -> None:
-        more = streamed - ticket.streamed
-        for lease in _leases(ticket):
-            lease.streamed(more, now)
-        beyond = streamed - max(ticket.output, ticket.streamed)
-        ticket.streamed = streamed
-        if beyond > 0:
-            self.fair.charge(ticket, self._config.weights.w_out * beyond)
-
-    def ended(self, ticket: Ticket, outcome: ModelReply | ModelError, now: float) -> RetryAt | GiveUp | None:
+    def ended(
+        self, ticket: Ticket, attempt: AttemptView, outcome: ModelReply | ModelError, now: float
+    ) -> RetryAt | GiveUp | None:
         """Settles an ended attempt everywhere. None: the call has its reply; otherwise what follows its failure."""
-        booked = settle(ticket, outcome, self._config.weights)
-        self._release(ticket, booked, now)
         error = outcome if isinstance(outcome, ModelError) else None
-        endpoint: EndpointState = ticket.endpoint
-        endpoint.ended(ticket, error, now)
-        self.fair.settle(ticket, booked.service)
-        self._learn(ticket, booked, endpoint)
+        self._booking.ended(ticket, attempt, outcome, now)
+        ticket.endpoint.ended(ticket, error, now)
         self._quiet_until = -math.inf
+        self._unpark(ticket.tenant)
         if error is None:
             self._finish(ticket)
             return None
@@ -383,36 +285,10 @@ class Dispatcher:
             self._finish(ticket)
         return answer
 
-    def _release(self, ticket: Ticket, booked: Settlement, now: float) -> None:
-        for lease in _leases(ticket):
-            lease.settle(input=booked.input, output=booked.output, now=now, worked=booked.worked, cached=booked.cached)
-        ticket.endpoint_lease = None
-        if ticket.tenant_lease is not None:
-            ticket.tenant_lease = None
-            self._unpark(ticket.tenant)
-
-    def _learn(self, ticket: Ticket, booked: Settlement, endpoint: EndpointState) -> None:
-        state = ticket.run_state
-        previous = state.previous_input if state is not None else None
-        if booked.usage is not None:
-            self.estimator.observe(
-                key=(ticket.tenant, ticket.job),
-                bytes=ticket.bytes,
-                messages=len(ticket.call.request.messages),
-                usage=booked.usage,
-                previous_input=previous,
-            )
-        if state is not None and booked.worked:
-            state.endpoint = endpoint.index
-            state.previous_input = ticket.input if booked.input is None else booked.input
-
     def _after(self, error: ModelError, ticket: Ticket, now: float) -> RetryAt | GiveUp:
         streamed = ticket.streamed > 0 and ticket.call.deltas is not None and not ticket.call.restartable
-        endpoint_fault = isinstance(error, Refused) and error.endpoint_fault
-        if endpoint_fault and not streamed and ticket.attempts < len(self.endpoints):
-            # the endpoint is at fault, not the request: its breaker is open now, another one may take the call
-            if any(endpoint.breaker.allows(now) for endpoint in self.endpoints):
-                return RetryAt(now)
+        if isinstance(error, Refused) and error.endpoint_fault and not streamed and self._another_may_take(ticket, now):
+            return RetryAt(now)
         return decide(
             error,
             attempt=ticket.attempts,
@@ -423,6 +299,11 @@ class Dispatcher:
             rng=self._rng,
         )
 
+    def _another_may_take(self, ticket: Ticket, now: float) -> bool:
+        """Whether an endpoint is left that has not refused the call; one that did has its breaker open."""
+        untried = ticket.attempts < len(self.endpoints)
+        return untried and any(endpoint.breaker.allows(now) for endpoint in self.endpoints)
+
     def _finish(self, ticket: Ticket) -> None:
         ticket.state = "done"
         if ticket.deadline < math.inf:
@@ -430,13 +311,6 @@ class Dispatcher:
 
     def __repr__(self) -> str:
         return f"<Dispatcher queued={len(self.fair)} retrying={len(self._retries)} parked={sorted(self._parked_by)}>"
-
-
-def _leases(ticket: Ticket) -> Iterator[Lease]:
-    if ticket.endpoint_lease is not None:
-        yield ticket.endpoint_lease
-    if ticket.tenant_lease is not None:
-        yield ticket.tenant_lease
 
 
 def _with_weights(config: DispatchConfig) -> FairConfig:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from agents.errors import ModelError, Overloaded, Throttled
 from orchestrator.policy.breaker import Breaker
 from orchestrator.policy.concurrency import Concurrency
-from orchestrator.policy.limits import Blocked, LimitSet
+from orchestrator.policy.limits import Blocked, Lease, LimitSet
 from orchestrator.policy.ticket import Ticket
 
 
@@ -40,12 +40,12 @@ class EndpointState:
             return Blocked("retry-after", self.gate, 1.0, "in_flight")
         return self.limits.check(ticket, now)
 
-    def start(self, ticket: Ticket, now: float) -> None:
+    def start(self, ticket: Ticket, now: float) -> Lease:
         """Takes everything the call needs here. Only after `check` found nothing in the way."""
         self.concurrency.started()
         self.breaker.started(now)
         ticket.endpoint = self
-        ticket.endpoint_lease = self.limits.reserve(ticket, now)
+        return self.limits.reserve(ticket, now)
 
     def ended(self, ticket: Ticket, error: ModelError | None, now: float) -> None:
         """Books the end of an attempt that started at `ticket.started`; its lease is settled elsewhere."""
@@ -75,14 +75,15 @@ class Placement:
         self._single = self._endpoints[0] if len(self._endpoints) == 1 else None
         self._sticky = sticky_seconds
 
-    def place(self, ticket: Ticket, preferred: int | None, now: float) -> EndpointState | Blocked:
+    def place(self, ticket: Ticket, now: float) -> EndpointState | Blocked:
         """An endpoint that takes the call now, or the obstacle that will be gone first.
 
         A call that only waits for its preferred endpoint gets an obstacle named `sticky`, which blocks nobody else.
         """
         if self._single is not None:
             return self._single.check(ticket, now) or self._single
-        favourite = self._endpoints[preferred] if preferred is not None and preferred < len(self._endpoints) else None
+        preferred = None if ticket.run_state is None else ticket.run_state.endpoint
+        favourite = self._endpoints[preferred] if preferred is not None else None
         obstacle: Blocked | None = None
         if favourite is not None:
             obstacle = favourite.check(ticket, now)

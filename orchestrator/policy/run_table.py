@@ -6,8 +6,6 @@ last call (most of which the provider still has in a cache), and the endpoint th
 All three are hints. A run that falls out of the table starts anew, at no cost but some precision.
 """
 
-from typing import Any
-
 RUNS_KEPT = 65_536
 
 
@@ -19,7 +17,7 @@ class RunState:
     def __init__(self) -> None:
         self.attained = 0.0
         self.previous_input: float | None = None
-        self.endpoint: Any = None
+        self.endpoint: int | None = None
 
     def __repr__(self) -> str:
         return f"<RunState attained={self.attained:.0f} previous_input={self.previous_input} endpoint={self.endpoint}>"

@@ -32,12 +32,12 @@ class Ticket:
         "delivered",
         "eligible_since",
         "endpoint",
-        "endpoint_lease",
         "held_by",
         "input",
         "input_sigma",
         "job",
         "key",
+        "leases",
         "max_output",
         "not_before",
         "output",
@@ -52,7 +52,6 @@ class Ticket:
         "state",
         "streamed",
         "tenant",
-        "tenant_lease",
         "waited",
     )
 
@@ -112,8 +111,7 @@ class Ticket:
         self.held_by = ""
         # what it holds while live
         self.endpoint: Any = None
-        self.endpoint_lease: Lease | None = None
-        self.tenant_lease: Lease | None = None
+        self.leases: tuple[Lease, ...] = ()
 
     def __repr__(self) -> str:
         return (

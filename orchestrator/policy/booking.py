@@ -1,0 +1,107 @@
+"""What a live call tells, booked everywhere it counts: leases, fairness, estimates, the run's memory.
+
+The policy reads an attempt's progress from fields that the attempt writes (`AttemptView`), so that a token costs no
+message. The end of a call is booked in one pass with whatever had not been booked before.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from agents.errors import ModelError
+from agents.messages import ModelReply, Usage
+from orchestrator.policy.estimate import Estimator, ServiceWeights
+from orchestrator.policy.fairness import FairQueue
+from orchestrator.policy.feedback import Reading
+from orchestrator.policy.settlement import Settlement, settle
+from orchestrator.policy.ticket import Ticket
+
+
+class AttemptView(Protocol):
+    """What the policy reads of an attempt; times on the owner's clock, None while it has not happened."""
+
+    written_at: float | None
+    headers_at: float | None
+    first_token_at: float | None
+    streamed: int
+    usage_so_far: Usage | None
+    readings: Sequence[Reading]
+
+
+class Booking:
+    """The books of live calls."""
+
+    __slots__ = ("_estimator", "_fair", "_weights")
+
+    def __init__(self, fair: FairQueue, estimator: Estimator, weights: ServiceWeights) -> None:
+        self._fair = fair
+        self._estimator = estimator
+        self._weights = weights
+
+    def progressed(self, ticket: Ticket, attempt: AttemptView, now: float) -> bool:
+        """Books what is new; True if room may have become free, or a time is known at which it will."""
+        freed = False
+        if attempt.headers_at is not None and ticket.stage == "sent":
+            ticket.stage = "answering"
+            for lease in ticket.leases:
+                if attempt.written_at is not None:
+                    lease.written(attempt.written_at)
+                freed |= lease.headers(attempt.headers_at)
+        if attempt.readings:
+            self._read(ticket, attempt, now)
+            freed = True
+        if attempt.first_token_at is not None and ticket.stage != "streaming":
+            ticket.stage = "streaming"
+            for lease in ticket.leases:
+                freed |= lease.first_token(attempt.first_token_at)
+        if attempt.streamed > ticket.streamed:
+            self._stream(ticket, attempt.streamed, now)
+        usage = attempt.usage_so_far
+        if usage is not None and usage.all_input is not None:
+            for lease in ticket.leases:
+                freed |= lease.input_known(usage.all_input, now, cached=usage.cached or 0)
+        return freed
+
+    def ended(self, ticket: Ticket, attempt: AttemptView, outcome: ModelReply | ModelError, now: float) -> Settlement:
+        """Settles an ended attempt in the leases and the fair order, and learns from it."""
+        if attempt.streamed > ticket.streamed:
+            self._stream(ticket, attempt.streamed, now)
+        booked = settle(ticket, outcome, self._weights)
+        for lease in ticket.leases:
+            if attempt.written_at is not None:
+                lease.written(attempt.written_at)
+            if attempt.headers_at is not None:
+                lease.headers(attempt.headers_at)
+            lease.settle(input=booked.input, output=booked.output, now=now, worked=booked.worked, cached=booked.cached)
+        if attempt.readings:
+            self._read(ticket, attempt, now)
+        ticket.leases = ()
+        self._fair.settle(ticket, booked.service)
+        self._learn(ticket, booked)
+        return booked
+
+    def _read(self, ticket: Ticket, attempt: AttemptView, now: float) -> None:
+        ticket.endpoint.limits.observe(attempt.readings, now)
+        attempt.readings = ()
+
+    def _stream(self, ticket: Ticket, streamed: float, now: float) -> None:
+        more = streamed - ticket.streamed
+        for lease in ticket.leases:
+            lease.streamed(more, now)
+        beyond = streamed - max(ticket.output, ticket.streamed)
+        ticket.streamed = streamed
+        if beyond > 0:
+            self._fair.charge(ticket, self._weights.w_out * beyond)
+
+    def _learn(self, ticket: Ticket, booked: Settlement) -> None:
+        state = ticket.run_state
+        if booked.usage is not None:
+            self._estimator.observe(
+                key=(ticket.tenant, ticket.job),
+                bytes=ticket.bytes,
+                messages=len(ticket.call.request.messages),
+                usage=booked.usage,
+                previous_input=None if state is None else state.previous_input,
+            )
+        if state is not None and booked.worked:
+            state.endpoint = ticket.endpoint.index
+            state.previous_input = ticket.input if booked.input is None else booked.input

@@ -1,0 +1,63 @@
+"""How large a call just arrived is expected to be: the making of its ticket."""
+
+from agents.port import Call
+from orchestrator.policy.config import DispatchConfig
+from orchestrator.policy.estimate import Estimator
+from orchestrator.policy.run_table import RunTable
+from orchestrator.policy.ticket import Ticket
+
+
+class Sizing:
+    """Makes tickets from calls by what has been learned so far. Amounts are in tokens, `service` in service units."""
+
+    __slots__ = ("_bound", "_estimator", "_runs", "_seq", "_tenants", "_weights")
+
+    def __init__(self, config: DispatchConfig, estimator: Estimator, runs: RunTable) -> None:
+        self._bound = config.default_max_tokens
+        self._tenants = config.tenants
+        self._weights = config.weights
+        self._estimator = estimator
+        self._runs = runs
+        self._seq = 0
+
+    def ticket(self, call: Call, now: float) -> Ticket:
+        """The call's ticket, which is put on the call as well."""
+        request, flow = call.request, call.flow
+        self._seq += 1
+        size = request.input_bytes()
+        tokens, sigma = self._estimator.input(size, len(request.messages))
+        bound = self._bound if request.max_tokens is None else request.max_tokens
+        priority = call.priority
+        tenant = self._tenants.get(flow.tenant)
+        if tenant is not None and priority < tenant.highest_priority:
+            priority = tenant.highest_priority
+        ticket = Ticket(
+            seq=self._seq,
+            tenant=flow.tenant,
+            job=flow.job,
+            run=flow.run,
+            priority=priority,
+            arrived=now,
+            deadline=call.deadline,
+            bytes=size,
+            input=tokens,
+            input_sigma=sigma,
+            output=self._estimator.output((flow.tenant, flow.job), bound),
+            max_output=bound,
+            agent=call.agent,
+            call=call,
+        )
+        ticket.run_state = self._runs.use(flow.tenant, flow.job, flow.run)
+        call.ticket = ticket
+        return ticket
+
+    def expect_cached(self, ticket: Ticket) -> None:
+        """Sets how much of the call's input is expected from a cache, by the run's call before it."""
+        state = ticket.run_state
+        if state is not None and state.previous_input is not None:
+            ticket.cached = self._estimator.cached(state.previous_input, ticket.input)
+
+    def service(self, ticket: Ticket) -> float:
+        """What the call is expected to cost."""
+        weights, cached = self._weights, ticket.cached
+        return weights.w_in * (ticket.input - cached) + weights.w_cached * cached + weights.w_out * ticket.output
