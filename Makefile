@@ -7,7 +7,7 @@ SHELL := /bin/sh
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
-CODE := agents orchestrator bench tests
+CODE := agents orchestrator bench examples tests
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
