@@ -41,8 +41,9 @@ class Call:
     """One model request on its way from a caller to a backend and back.
 
     `deadline` is on trio's clock. `restartable` says that the reader of the deltas understands a reset delta, so that
-    a failed attempt may be tried again although part of it was delivered. `agent` marks calls of the daemon's own agents, which are exempt from the
-    queue's caps (live runs are bounded and have one call at a time). `ticket` belongs to the owner.
+    a failed attempt may be tried again although part of it was delivered. `agent` marks calls of the daemon's own
+    agents, which are exempt from the queue's caps (live runs are bounded and have one call at a time). `ticket` belongs
+    to the owner.
     """
 
     __slots__ = (
