@@ -1,8 +1,8 @@
 """Whether a call may wait here at all, and if not, when its caller should come back.
 
 A queue without an end only moves the failure to later and makes it larger, so HTTP callers are capped: per tenant and
-in all, in calls and in bytes held in memory. The calls of agents are counted but never refused for a cap and never
-evicted: live runs are bounded and have one call at a time each, and a run that lost its call would have lost its work.
+in all, in calls and in bytes held in memory. The calls of agents do not count and are never evicted: live runs
+are bounded and have one call at a time each, and a run that lost its call would have lost its work.
 
 - At its tenant's cap a call of a higher priority takes the place of the tenant's newest `batch` calls; at the global
   cap of the newest `batch` calls of the tenant that holds most bytes per weight. The newest have waited the least. Who
@@ -11,7 +11,8 @@ evicted: live runs are bounded and have one call at a time each, and a run that 
 - A deadline that has passed, or that the tenant's own earlier work misses even at full rate, ends the call at once;
   every other deadline is taken as it comes.
 
-Work is in weighted tokens. "Earlier work" is what the tenant has waiting at the same or a higher priority.
+Work is in weighted tokens. "Earlier work" is what the tenant's HTTP callers have waiting at the same or a higher
+priority; rates are those at which such work drains beside the agents' calls, so that both sides leave agents out.
 
 Known limits: choosing a victim at the global cap looks through the tenants that hold `batch` calls, so it costs as many
 steps. Within a tenant jobs share fairly, so a call of a light job may have made a deadline that this rule gives up.
@@ -124,12 +125,13 @@ class Admission:
         if error is not None:
             return error
         if ticket.agent:
-            self._join(ticket, now, evictable=False)
             return ADMITTED
         return self._admit_http(ticket, now)
 
     def rejoin(self, ticket: Ticket, now: float) -> None:
         """A call that was sent waits again. It was admitted once, so no cap refuses it and nobody evicts it."""
+        if ticket.agent:
+            return
         self._join(ticket, now, evictable=False)
 
     def release(self, ticket: Ticket, now: float, *, sent: bool) -> None:
