@@ -39,12 +39,37 @@ class FairConfig(Struct, frozen=True, forbid_unknown_fields=True):
         if self.order not in ("least_attained", "las", "fifo"):
             raise InvalidLimits("order", f"must be least_attained, las or fifo, is {self.order!r}")
         for name, weight in self.weights.items():
-            check_weight(f"weights.{name}", weight)
+            _check_weight(f"weights.{name}", weight)
         for name, weight in self.job_weights.items():
-            check_weight(f"job_weights.{name}", weight)
+            _check_weight(f"job_weights.{name}", weight)
 
 
-def check_weight(field: str, weight: float) -> None:
-    """Raises `InvalidLimits` unless the weight is finite and above 0."""
+def _check_weight(field: str, weight: float) -> None:
     if not 0.0 < weight < math.inf:
         raise InvalidLimits(field, f"must be a number above 0, is {weight}")
+
+
+class Weights:
+    """The weights in force, 1 where none is set: those of the configuration, and what was changed live since."""
+
+    __slots__ = ("_jobs", "_tenants")
+
+    def __init__(self, config: FairConfig) -> None:
+        self._tenants = dict(config.weights)
+        self._jobs = dict(config.job_weights)
+
+    def tenant(self, tenant: str) -> float:
+        return self._tenants.get(tenant, 1.0)
+
+    def job(self, tenant: str, job: str) -> float:
+        return self._jobs.get(f"{tenant}/{job}", 1.0) if self._jobs else 1.0
+
+    def set_tenant(self, tenant: str, weight: float) -> None:
+        """Raises `InvalidLimits`."""
+        _check_weight(f"weights.{tenant}", weight)
+        self._tenants[tenant] = weight
+
+    def set_job(self, tenant: str, job: str, weight: float) -> None:
+        """Raises `InvalidLimits`."""
+        _check_weight(f"job_weights.{tenant}/{job}", weight)
+        self._jobs[f"{tenant}/{job}"] = weight

@@ -67,9 +67,10 @@ class Node:
             self.live_peak = self.live
 
     def corrected(self, change: float) -> None:
-        """Books service beyond (`change` above 0) or short of what was charged."""
+        """Books service of a call in flight beyond (`change` above 0) or short of what was charged."""
         self.counter += change * self.scale
         self.booked += change
+        self.open += change
         if change > 0.0:
             self.excess += change
             if self.excess > self.excess_peak:
@@ -78,7 +79,7 @@ class Node:
             self.refund_peak = -change
 
     def ended(self, charge: float) -> None:
-        """A call that was charged `charge` is no longer in flight."""
+        """A call that was booked with `charge` in all is no longer in flight."""
         self.live -= 1
         # an exact 0 with nothing in flight keeps rounding errors from adding up
         self.open = self.open - charge if self.live else 0.0

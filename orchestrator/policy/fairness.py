@@ -45,7 +45,7 @@ Cost: every operation is O(log n) in the number n of *active* siblings at its no
 from collections.abc import Iterator
 
 from agents.port import Priority
-from orchestrator.policy.fair_config import FairConfig, check_weight
+from orchestrator.policy.fair_config import FairConfig, Weights
 from orchestrator.policy.fair_report import TenantShare, tenant_shares, worst_spread
 from orchestrator.policy.fair_tree import JobNode, TenantNode, Tree
 from orchestrator.policy.priorities import Debts
@@ -69,7 +69,6 @@ class FairQueue:
         "_count",
         "_credit_calls",
         "_debts",
-        "_job_weights",
         "_order",
         "_parked",
         "_queued",
@@ -82,18 +81,16 @@ class FairQueue:
         self.runs = RunTable()
         self._order = RunOrder(config.order, config.overtaking, config.seconds_per_mean, self.runs)
         self._credit_calls = config.credit_calls
-        self._weights = dict(config.weights)
-        self._job_weights = dict(config.job_weights)
+        self._weights = Weights(config)
         self._debts = Debts(config.minimum_share, _PRIORITIES)
         self._trees = tuple(Tree(priority) for priority in Priority)
         self._parked: set[str] = set()
         self._queued = 0
         self._count = 0
 
-    # calls in
-
     def push(self, ticket: Ticket, now: float) -> None:
         """The call is eligible and waits from now on. Its key, once set, is kept: a retry has its old place."""
+        assert ticket.queue_node is None, "the call is already queued or in flight"
         tree = self._trees[ticket.priority]
         tenant = tree.children.get(ticket.tenant)
         if tenant is None:
@@ -120,8 +117,6 @@ class FairQueue:
             ticket.queue_node = None
             self._remove(entry, entry[4])
 
-    # calls out
-
     def head(self) -> Ticket | None:
         """The call that should go next, None if there is no eligible one."""
         priority = self._debts.due()
@@ -143,6 +138,7 @@ class FairQueue:
     def start(self, ticket: Ticket, charge: float) -> None:
         """The queued call is dispatched: it leaves the queue, and `charge` (in service units) is booked."""
         entry = ticket.queue_node
+        assert type(entry) is tuple, "only a queued call can start"
         job: JobNode = entry[4]
         tenant = job.tenant
         tree = tenant.tree
@@ -171,12 +167,10 @@ class FairQueue:
         change = actual - ticket.charge
         if change:
             self._correct(job, change)
-        job.ended(ticket.charge)
-        job.tenant.ended(ticket.charge)
+        job.ended(actual)
+        job.tenant.ended(actual)
         ticket.charge = actual
         self._order.served(ticket, actual)
-
-    # tenants
 
     def park(self, tenant: str) -> None:
         """The tenant is stopped by a limit of its own: none of its calls is eligible, in any priority."""
@@ -198,23 +192,19 @@ class FairQueue:
 
     def set_weight(self, tenant: str, weight: float) -> None:
         """Changes a tenant's weight from now on. Raises `InvalidLimits`."""
-        check_weight(f"weights.{tenant}", weight)
-        self._weights[tenant] = weight
+        self._weights.set_tenant(tenant, weight)
         for node in self._nodes(tenant):
             node.reweigh(weight)
             node.tree.lowered(node)
 
     def set_job_weight(self, tenant: str, job: str, weight: float) -> None:
         """Changes a job's weight from now on. Raises `InvalidLimits`."""
-        check_weight(f"job_weights.{tenant}/{job}", weight)
-        self._job_weights[f"{tenant}/{job}"] = weight
+        self._weights.set_job(tenant, job, weight)
         for parent in self._nodes(tenant):
             node = parent.children.get(job)
             if node is not None:
                 node.reweigh(weight)
                 parent.lowered(node)
-
-    # looking
 
     def __len__(self) -> int:
         return self._queued
@@ -258,21 +248,17 @@ class FairQueue:
         active = [tree.active for tree in self._trees]
         return f"<FairQueue queued={self._queued} active_tenants={active} parked={len(self._parked)}>"
 
-    # inside
-
     def _nodes(self, tenant: str) -> list[TenantNode]:
         return [tree.children[tenant] for tree in self._trees if tenant in tree.children]
 
     def _new_tenant(self, tree: Tree, name: str) -> TenantNode:
-        tenant = TenantNode(name, self._weights.get(name, 1.0), tree)
+        tenant = TenantNode(name, self._weights.tenant(name), tree)
         tenant.parked = name in self._parked
         tree.adopt(tenant, self.credit)
         return tenant
 
     def _new_job(self, tenant: TenantNode, name: str) -> JobNode:
-        weights = self._job_weights
-        weight = weights.get(f"{tenant.name}/{name}", 1.0) if weights else 1.0
-        job = JobNode(name, weight, tenant)
+        job = JobNode(name, self._weights.job(tenant.name, name), tenant)
         tenant.adopt(job, self.credit)
         return job
 

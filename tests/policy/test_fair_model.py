@@ -1,5 +1,6 @@
 """The fair queue against a reference that writes the same rules down without any data structure."""
 
+from math import isclose
 from typing import Any
 
 from hypothesis import settings
@@ -118,6 +119,15 @@ class Comparison(RuleBasedStateMachine):
         for name, share in self.queue.tenants().items():
             assert share.queued == sum(t.tenant == name for t in self.naive.waiting)
             assert share.live == sum(t.tenant == name for t, _ in self.naive.flying.values())
+
+    @invariant()
+    def same_counters(self) -> None:
+        for tree, priority in zip(self.queue._trees, Priority, strict=True):
+            for tenant in tree.children.values():
+                path = (priority.name, tenant.name)
+                assert isclose(tenant.counter, self.naive.counter.get(path, 0.0), abs_tol=1e-6)
+                for job in tenant.children.values():
+                    assert isclose(job.counter, self.naive.counter[(*path, job.name)], abs_tol=1e-6)
 
     @invariant()
     def same_debts(self) -> None:

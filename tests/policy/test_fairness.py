@@ -165,6 +165,19 @@ def test_settling_twice_books_once():
     assert (share.service, share.live, ticket.charge) == (12.0, 0, 12.0)
 
 
+def test_a_call_is_queued_once():
+    """Queueing a call that is queued or in flight, or starting one that is not queued, is a caller's mistake."""
+    queue, (ticket,) = filled(("a", STANDARD))
+    with pytest.raises(AssertionError, match="already queued"):
+        queue.push(ticket, 1.0)
+    queue.start(ticket, 1.0)
+    with pytest.raises(AssertionError, match="in flight"):
+        queue.push(ticket, 1.0)
+    with pytest.raises(AssertionError, match="only a queued call"):
+        queue.start(ticket, 1.0)
+    assert len(queue) == 0
+
+
 def test_stale_entries_do_not_pile_up():
     """Whatever parks, leaves and is refunded, heaps stay within a small multiple of what is live."""
     rng = random.Random(1)
@@ -190,6 +203,28 @@ def test_stale_entries_do_not_pile_up():
         for job in node.children.values():
             if hasattr(job, "calls"):
                 assert len(job.calls) <= 3 * job.queued + 20
+
+
+def test_stale_entries_that_never_surface_do_not_pile_up():
+    """A tenant far ahead that parks and comes back a thousand times leaves no thousand entries behind the head."""
+    queue, _ = filled(("low", STANDARD), *[("high", STANDARD)] * 2)
+    queue.park("low")
+    serve(queue, 1000.0)
+    queue.unpark("low")
+    for _ in range(1000):
+        queue.park("high")
+        queue.unpark("high")
+    assert len(queue._trees[STANDARD]._heap) <= 30
+
+
+def test_cancelled_calls_do_not_pile_up_behind_the_head():
+    """When a thousand calls leave from behind a waiting head, their tombstones go too."""
+    queue, tickets = filled(*[("a", STANDARD)] * 1000)
+    for ticket in tickets[1:]:
+        queue.discard(ticket)
+    (job,) = queue._trees[STANDARD].children["a"].children.values()
+    assert len(job.calls) <= 30
+    assert list(queue.candidates()) == tickets[:1]
 
 
 def test_passing_flows_are_forgotten():
