@@ -1,5 +1,7 @@
 """A run's way to its journal: one append at a time, never torn by a cancellation, and nothing after a lost one."""
 
+from typing import NoReturn
+
 import trio
 
 from agents.errors import HeadraceError
@@ -34,17 +36,27 @@ class Log:
         """Appends all or raises `JournalLost`. Cancellation is delivered at the caller's next checkpoint."""
         if not events:
             return
-        with trio.CancelScope(shield=True):
-            async with self._lock:
-                if self._failure is not None:
-                    raise JournalLost(f"the journal was lost before: {self._failure}") from self._failure
-                try:
-                    with trio.fail_after(self._seconds):
-                        await self._journal.append(events)
-                except Exception as error:
-                    self._failure = error
-                    raise JournalLost(f"the journal took no more events: {error or type(error).__name__}") from error
+        with trio.CancelScope(shield=True) as bound:
+            try:
+                self._lock.acquire_nowait()
+            except trio.WouldBlock:
+                await self._lock.acquire()
+            try:
+                await self._append(events, bound)
+            finally:
+                self._lock.release()
+        if bound.cancelled_caught:
+            self._fail(TimeoutError(f"an append took longer than {self._seconds:g} s"))
 
-    @property
-    def lost(self) -> bool:
-        return self._failure is not None
+    async def _append(self, events: tuple[Event, ...], bound: trio.CancelScope) -> None:
+        if self._failure is not None:
+            raise JournalLost(f"the journal was lost before: {self._failure}") from self._failure
+        bound.deadline = trio.current_time() + self._seconds
+        try:
+            await self._journal.append(events)
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> NoReturn:
+        self._failure = error
+        raise JournalLost(f"the journal took no more events: {error or type(error).__name__}") from error
