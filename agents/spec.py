@@ -41,12 +41,10 @@ class AgentSpec(Struct, frozen=True, kw_only=True):
     extra: Mapping[str, Any] = {}
 
     def __post_init__(self) -> None:
-        if self.max_tokens is not None and self.max_tokens < 1:
-            raise InvalidLimits("max_tokens", f"at least 1, not {self.max_tokens!r}")
-        if self.output_floor < 1:
-            raise InvalidLimits("output_floor", f"at least 1, not {self.output_floor!r}")
-        if self.tool_concurrency < 1:
-            raise InvalidLimits("tool_concurrency", f"at least 1, not {self.tool_concurrency!r}")
+        for field in ("max_tokens", "output_floor", "tool_concurrency"):
+            value = getattr(self, field)
+            if not (value is None and field == "max_tokens") and (type(value) is not int or value < 1):
+                raise InvalidLimits(field, f"a whole number, 1 or more, not {value!r}")
         names = [tool.name for tool in self.tools]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:

@@ -17,7 +17,7 @@ from agents.messages import Message
 from agents.result import RunResult
 from agents.scripted import Script, ScriptedModel, ask, ask_all, in_turn, say
 from agents.spec import AgentSpec
-from agents.tools import tool
+from agents.tools import InvalidTool, tool
 from tests.agents.whole import assert_nothing_reserved, assert_transcript_whole, assert_whole
 
 CAPITALS = {"france": "Paris"}
@@ -245,3 +245,14 @@ async def test_a_model_client_that_raises_after_the_deadline_is_a_timeout(
     result, _ = await run(in_turn(say("late")), latency=1, limits=Limits(timeout=0.5))
     assert counts(result) == (0, 0, "timeout")
     assert result.reason is StopReason.TIMEOUT
+
+
+@pytest.mark.parametrize("field", ["max_tokens", "output_floor", "tool_concurrency"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, True])
+def test_an_agent_that_makes_no_sense_names_the_field(field: str, value: Any) -> None:
+    """An agent's own numbers are checked like limits; two tools of one name are refused as well."""
+    fields: dict[str, Any] = {field: value}
+    with pytest.raises(InvalidLimits, match=field):
+        AgentSpec(name="agent", model="scripted", **fields)
+    with pytest.raises(InvalidTool, match="two tools called search"):
+        AgentSpec(name="agent", model="scripted", tools=(search, search))
