@@ -49,30 +49,24 @@ async def leave(context: ToolContext) -> str:
 
 TOOLS: tuple[Tool, ...] = (read, write, leave)
 
-calls = st.builds(
-    ToolCall,
-    id=st.sampled_from(["a", "b", "c", "d", ""]) | st.uuids().map(str),
-    name=st.sampled_from(["read", "read", "write", "write", "leave", "unknown", ""]),
-    arguments=st.sampled_from(
-        [
-            "",
-            "{}",
-            '{"seconds": 3}',
-            '{"text": "hang"}',
-            '{"text": "fail"}',
-            '{"text": "x"}',
-            '{"text": 1}',
-            "[",
-            "null",
-        ]
+asked = st.tuples(
+    st.sampled_from(["read", "read", "write", "write", "leave", "unknown"]),
+    st.sampled_from(
+        ["{}", "{}", '{"seconds": 3}', '{"text": "hang"}', '{"text": "fail"}', '{"text": "x"}', '{"text": 1}', "", "["]
     ),
 )
-messages = st.builds(
-    Message,
-    role=st.just("assistant"),
-    content=st.sampled_from(["", " ", "words", "wörter\U0001f642" * 30]),
-    tool_calls=st.lists(calls, max_size=4).map(tuple),
-)
+
+
+def message(text: str, wanted: list[tuple[str, str]], same_ids: bool) -> Message:
+    made = (ToolCall("same" if same_ids else f"c{n}", *call) for n, call in enumerate(wanted))
+    return Message("assistant", text, tool_calls=tuple(made))
+
+
+rarely = st.integers(0, 15).map(lambda number: number == 0)
+texts = st.sampled_from(["words", "wörter\U0001f642" * 30, ""])
+asking = st.builds(message, texts, st.lists(asked, min_size=1, max_size=4), rarely)
+saying = st.builds(message, texts, st.just([]), rarely)
+messages = asking | asking | asking | saying
 usages = st.builds(Usage, input=st.none() | st.integers(0, 400), output=st.none() | st.integers(0, 100))
 replies = st.builds(
     ModelReply,
@@ -83,14 +77,14 @@ replies = st.builds(
 errors: st.SearchStrategy[ModelError] = st.sampled_from(
     [Throttled("429"), Refused("400"), Unavailable("gone"), Unavailable("cut", usage=Usage(input=9, output=1))]
 )
-answers = st.lists(st.one_of(messages, messages, replies, errors), min_size=1, max_size=6)
+answers = st.lists(st.one_of(asking, asking, asking, messages, replies, errors), min_size=1, max_size=6)
 limits = st.builds(
     Limits,
-    rounds=st.integers(1, 8),
-    tool_calls=st.none() | st.integers(0, 6),
-    tokens=st.none() | st.integers(1, 20_000),
-    micro_dollars=st.none() | st.integers(0, 30_000),
-    timeout=st.none() | st.floats(0.1, 30),
+    rounds=st.integers(2, 8),
+    tool_calls=st.none() | st.integers(0, 10),
+    tokens=st.none() | st.none() | st.integers(2_000, 40_000),
+    micro_dollars=st.none() | st.none() | st.integers(2_000, 60_000),
+    timeout=st.none() | st.floats(1, 60),
 )
 
 
