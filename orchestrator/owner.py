@@ -149,7 +149,7 @@ class Owner:
             EndpointState(
                 index,
                 endpoint.name,
-                LimitSet(endpoint.limits, endpoint.in_flight, now=now, cv=lambda: estimator.cv),
+                LimitSet(endpoint.limits, endpoint.in_flight, now=now),
                 Concurrency(endpoint.concurrency),
                 Breaker(endpoint.breaker),
             )

@@ -88,7 +88,7 @@ class Dispatcher:
         self.estimator = estimator
         self.fair = FairQueue(self._fair_config)
         self.tenant_limits = {
-            name: LimitSet(tenant.limits, tenant.in_flight, now=now, cv=lambda: estimator.cv)
+            name: LimitSet(tenant.limits, tenant.in_flight, now=now)
             for name, tenant in config.tenants.items()
             if tenant.limits or tenant.in_flight is not None
         }

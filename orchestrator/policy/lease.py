@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Protocol
 
-from orchestrator.policy.window import Window
+from orchestrator.policy.window import Window, settle_in_all
 
 WRITE_GRACE = 1.0
 """Seconds after which a request that is written has been counted, whether or not headers have come."""
@@ -81,7 +81,7 @@ class Lease:
         """Response headers came: the provider has counted the call by now."""
         if self._stamp is not None or self.released:
             return False
-        return self._log(now)
+        return self._log(self._latest(now), now)
 
     def first_token(self, now: float) -> bool:
         """The first token came."""
@@ -116,16 +116,53 @@ class Lease:
         return True
 
     def settle(
-        self, *, input: float | None, output: float | None, now: float, worked: bool = True, cached: float = 0.0
+        self,
+        *,
+        input: float | None,
+        output: float | None,
+        now: float,
+        worked: bool = True,
+        cached: float = 0.0,
+        answered: float | None = None,
     ) -> bool:
-        """The call is over. None keeps what was reserved; `worked=False` returns the tokens, never the request.
+        """The call is over. `answered` is when response headers came, if `headers` did not tell before.
 
-        A provider that counts at admission keeps the tokens of a call that it refused, too; there only those of a call
-        that was never written return.
+        None keeps what was reserved; `worked=False` returns the tokens, never the request. A provider that counts at
+        admission keeps the tokens of a call that it refused, too; there only those of a call that was never written
+        return.
         """
         if self.released:
             return False
         self.released = True
+        if self._stamp is None and worked and input is not None and output is not None and not self._produced:
+            self._settle_at_once(ceil(input), ceil(cached), ceil(output), self._latest(answered or now), now)
+        else:
+            self._settle_by_steps(input, cached, output, worked, now)
+            if self._stamp is None:
+                self._log(self._latest(answered or now), now)
+        room = self._room
+        room.in_flight_calls -= 1
+        room.tokens_in_flight -= self._input + self._output
+        if self._awaiting:
+            room.awaiting_first_token -= 1
+        return True
+
+    def _settle_at_once(self, input: int, cached: int, output: int, stamp: float, now: float) -> None:
+        self._stamp = stamp
+        settle_in_all(
+            self._windows,
+            self._amounts,
+            input=input,
+            cached=cached,
+            output=output,
+            variance=self._variance,
+            stamp=stamp,
+            now=now,
+        )
+
+    def _settle_by_steps(
+        self, input: float | None, cached: float, output: float | None, worked: bool, now: float
+    ) -> None:
         if worked:
             if input is not None:
                 self._know_input(ceil(input), ceil(cached))
@@ -138,19 +175,14 @@ class Lease:
             self._return_tokens()
         if self._variance:
             self._forget_variance()
-        if self._stamp is None:
-            self._log(now)
-        room = self._room
-        room.in_flight_calls -= 1
-        room.tokens_in_flight -= self._input + self._output
-        if self._awaiting:
-            room.awaiting_first_token -= 1
-        return True
 
-    def _log(self, now: float) -> bool:
-        stamp = now
-        if self._written is not None and self._written + WRITE_GRACE < now:
-            stamp = self._written + WRITE_GRACE
+    def _latest(self, answered: float) -> float:
+        """The latest time at which the provider can have counted the call."""
+        if self._written is not None and self._written + WRITE_GRACE < answered:
+            return self._written + WRITE_GRACE
+        return answered
+
+    def _log(self, stamp: float, now: float) -> bool:
         self._stamp = stamp
         sooner = False
         for window, amount in zip(self._windows, self._amounts, strict=True):

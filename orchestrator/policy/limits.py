@@ -20,8 +20,7 @@ Known limits: a limit added to a live set knows nothing of the calls already in 
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from math import ceil
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -31,7 +30,7 @@ from orchestrator.policy.feedback import LimitKind, Reading
 from orchestrator.policy.lease import WRITE_GRACE, Lease
 from orchestrator.policy.limitspec import Counted, InFlightSpec, LimitSpec
 from orchestrator.policy.ticket import Ticket
-from orchestrator.policy.window import Window
+from orchestrator.policy.window import Window, hold_in_all, obstacle_among
 
 __all__ = [
     "WRITE_GRACE",
@@ -89,8 +88,7 @@ class LimitSetStatistics(Struct, frozen=True):
 class LimitSet:
     """The limits of one endpoint or one tenant. Times are on the owner's clock, in seconds.
 
-    `cv` answers the input estimates' present coefficient of variation, for tickets that carry no deviation of their
-    own. Raises `InvalidLimits` where two limits have the same kind and span.
+    Raises `InvalidLimits` where two limits have the same kind and span.
     """
 
     def __init__(
@@ -99,9 +97,7 @@ class LimitSet:
         in_flight: InFlightSpec | None = None,
         *,
         now: float = 0.0,
-        cv: Callable[[], float] | None = None,
     ) -> None:
-        self._cv = cv
         self._windows: tuple[Window, ...] = ()
         self.in_flight_calls = 0
         self.tokens_in_flight = 0
@@ -130,7 +126,11 @@ class LimitSet:
         self._max_tokens = math.inf if caps.tokens is None else caps.tokens
         self._max_awaiting = math.inf if caps.first_token is None else caps.first_token
         self._produced = any(window.per_paced for window in windows)
-        self._estimates = any(window.per_input for window in windows)
+        self._note_smallest()
+
+    def _note_smallest(self) -> None:
+        """A call below the smallest limit is too large for none."""
+        self._smallest = min((window.amount for window in self._windows), default=math.inf)
 
     # Deciding
 
@@ -140,46 +140,25 @@ class LimitSet:
             return Blocked("calls in flight", math.inf, 1.0, "in_flight")
         if self.awaiting_first_token >= self._max_awaiting:
             return Blocked("calls without a first token", math.inf, 1.0, "in_flight")
-        taken = ceil(ticket.input)
         if self._max_tokens < math.inf and self.in_flight_calls:
-            tokens = taken + ceil(ticket.output)
+            tokens = ticket.whole_input + ticket.whole_output
             if self.tokens_in_flight + tokens > self._max_tokens:
                 return Blocked("tokens in flight", math.inf, tokens, "in_flight")
-        bound = ticket.max_output
-        variance = self._variance(ticket) if self._estimates else 0
-        latest = 0.0
-        obstacle: Window | None = None
-        for window in self._windows:
-            need = window.unit + window.per_input * taken + window.per_output * bound
-            until = window.short_until(need, variance if window.per_input else 0, now)
-            if until > latest:
-                latest = until
-                obstacle = window
-        if obstacle is None:
+        found = obstacle_among(self._windows, ticket.whole_input, ticket.max_output, ticket.variance, now)
+        if found is None:
             return None
-        return Blocked(obstacle.name, latest, self.amount_of(ticket, obstacle), "window", obstacle)
+        window, until = found
+        return Blocked(window.name, until, self.amount_of(ticket, window), "window", window)
 
     def reserve(self, ticket: Ticket, now: float) -> Lease:
         """Takes what the call needs in every limit; only right after `check` answered None."""
-        taken, predicted, bound = ceil(ticket.input), ceil(ticket.output), ticket.max_output
-        variance = self._variance(ticket) if self._estimates else 0
-        amounts = []
+        taken, predicted, bound, variance = ticket.whole_input, ticket.whole_output, ticket.max_output, ticket.variance
         windows = self._windows
-        for window in windows:
-            amount = window.unit + window.per_input * taken + window.per_output * bound
-            window.hold(amount, amount + window.per_paced * predicted, variance if window.per_input else 0, now)
-            amounts.append(amount)
+        amounts = hold_in_all(windows, taken, predicted, bound, variance, now)
         self.in_flight_calls += 1
         self.awaiting_first_token += 1
         self.tokens_in_flight += taken + predicted
         return Lease(self, windows, amounts, (taken, predicted, bound), variance, self._produced)
-
-    def _variance(self, ticket: Ticket) -> int:
-        sigma = ticket.input_sigma
-        if not sigma and self._cv is not None:
-            sigma = self._cv() * ticket.input
-        # whole numbers, so that what is added and taken away again leaves exactly nothing
-        return ceil(sigma * sigma)
 
     def amount_of(self, ticket: Ticket, window: Window | None) -> float:
         """What the call would take of that limit in the end, predicted output included where it counts as produced."""
@@ -187,9 +166,9 @@ class LimitSet:
             return 1.0
         return (
             window.unit
-            + window.per_input * ceil(ticket.input)
+            + window.per_input * ticket.whole_input
             + window.per_output * ticket.max_output
-            + window.per_paced * ceil(ticket.output)
+            + window.per_paced * ticket.whole_output
         )
 
     def owns(self, window: Window | None) -> bool:
@@ -198,12 +177,14 @@ class LimitSet:
 
     def too_large(self, ticket: Ticket) -> str | None:
         """What to tell a call that no waiting could ever admit; None for every other call."""
-        taken = ceil(ticket.input)
+        taken = ticket.whole_input
+        tokens = taken + ticket.whole_output
+        if taken + ticket.max_output < self._smallest and tokens <= self._max_tokens:
+            return None
         for window in self._windows:
             need = window.unit + window.per_input * taken + window.per_output * ticket.max_output
             if need > window.amount:
                 return f"the call needs {need} of the limit {window.name}, which is {window.amount:g}"
-        tokens = taken + ceil(ticket.output)
         if tokens > self._max_tokens:
             return f"the call needs {tokens} of the limit tokens in flight, which is {self._max_tokens:g}"
         return None
@@ -216,6 +197,7 @@ class LimitSet:
             for window in self._windows:
                 if window.spec.kind == reading.kind and window.span == reading.per:
                     window.read(reading.limit, reading.remaining, reading.reset, now)
+        self._note_smallest()
 
     def throttled(self, exhausted: frozenset[str], retry_after: float | None, now: float) -> bool:
         """A 429 came, naming these limits (by kind or name) as used up; True if one of them is in this set.

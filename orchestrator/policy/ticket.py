@@ -5,6 +5,7 @@ fields here, so that a call costs one object and no lookups.
 """
 
 import math
+from math import ceil
 from typing import TYPE_CHECKING, Any, Literal
 
 from agents.port import Priority
@@ -52,7 +53,10 @@ class Ticket:
         "state",
         "streamed",
         "tenant",
+        "variance",
         "waited",
+        "whole_input",
+        "whole_output",
     )
 
     def __init__(
@@ -92,6 +96,10 @@ class Ticket:
         self.cached = cached
         self.output = output
         self.max_output = max_output
+        # the same in whole tokens, and the estimate's variance: books of whole numbers balance exactly
+        self.whole_input = ceil(input)
+        self.whole_output = ceil(output)
+        self.variance = ceil(input_sigma * input_sigma)
         # order; `run_state` is what is remembered of earlier calls of its run, None for a call without one
         self.run_state: RunState | None = None
         self.key: float | None = None

@@ -9,7 +9,7 @@ UNKNOWN_WAIT = 10.0
 
 
 class Waiting(Struct):
-    """What waits: HTTP calls and their bytes, the part of them that may be evicted, and all work including agents'."""
+    """What waits: HTTP calls and their bytes, the part of them that may be evicted, and their expected work."""
 
     http_calls: int = 0
     http_bytes: int = 0
@@ -31,7 +31,7 @@ def over(waiting: Waiting, calls: int, bytes: int, size: int, *, without_batch: 
 def part_to_drain(waiting: Waiting, calls: int, bytes: int, size: int) -> float:
     """The part of the waiting HTTP calls that has to go before one more of `size` bytes fits.
 
-    Agents' calls drain between them, so the same part of all waiting work has to go.
+    The same part of their work has to go, whoever is served between them.
     """
     part = 0.0
     if waiting.http_calls:

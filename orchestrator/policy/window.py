@@ -28,6 +28,7 @@ that the time until room comes walks the slots, once per change that could bring
 
 import math
 from bisect import insort
+from collections.abc import Sequence
 
 from orchestrator.policy.foreign import Foreign
 from orchestrator.policy.limitspec import LimitSpec
@@ -35,6 +36,7 @@ from orchestrator.policy.limitspec import LimitSpec
 SLOTS = 1200
 PACED_SPAN = 300.0
 MARGIN = 4.0
+MARGIN_SQUARED = MARGIN * MARGIN
 PRODUCED_FULL = 0.99
 PRODUCED_PACE = 0.97
 FOREIGN_LOOKS = 60
@@ -51,10 +53,12 @@ class Window:
     __slots__ = (
         "_look_need",
         "_look_until",
+        "_newest",
         "_next_expiry",
         "_order",
         "_slots",
         "_told",
+        "_unusual",
         "amount",
         "cached_free",
         "foreign",
@@ -87,6 +91,7 @@ class Window:
         self.variance = 0
         self._slots: dict[int, int] = {}
         self._order: list[int] = []
+        self._newest = -1
         self._next_expiry = INF
         self._look_need = 0.0
         self._look_until = -INF
@@ -112,6 +117,7 @@ class Window:
         self.cached_free = spec.cached_free
         self.paced = spec.per <= PACED_SPAN
         self.tolerance = min(float(spec.burst_seconds), self.span)
+        self._unusual = bool(self.per_paced) or self.foreign is not None
         self._set_pace()
         self._look_until = -INF
 
@@ -167,14 +173,6 @@ class Window:
 
     # Booking
 
-    def hold(self, amount: int, paced: int, variance: int, now: float) -> None:
-        """Takes `amount` for a call that is dispatched now; `paced` is what the pacer charges for it."""
-        self.held += amount
-        if variance:
-            self.variance += variance
-        if self.paced:
-            self.tat = (self.tat if self.tat > now else now) + paced * self.pace
-
     def log(self, amount: int, stamp: float, now: float) -> bool:
         """Counts `amount` as of `stamp`, not at all if that is a span ago. True if it leaves before a time told."""
         if now >= self._next_expiry:
@@ -190,6 +188,7 @@ class Window:
                 order = self._order
                 if not order or slot > order[-1]:
                     order.append(slot)
+                    self._newest = slot
                 else:
                     insort(order, slot)
                 if leaves < self._next_expiry:
@@ -234,7 +233,11 @@ class Window:
             self.used -= slots.pop(slot)
             gone += 1
         del order[:gone]
-        self._next_expiry = order[0] * width + span if order else INF
+        if order:
+            self._next_expiry = order[0] * width + span
+        else:
+            self._next_expiry = INF
+            self._newest = -1
 
     # What the provider says
 
@@ -260,12 +263,14 @@ class Window:
             if missing <= 0:
                 return
             self.foreign = Foreign(self.span)
+            self._unusual = True
         self.foreign.read(missing, now)
 
     def exhausted(self, retry_after: float | None, now: float) -> None:
         """The provider says that this limit is used up: no room, and none is looked for until it said so."""
         if self.foreign is None:
             self.foreign = Foreign(self.span)
+            self._unusual = True
         room = self.amount - self.taken(now) - self.foreign.amount(now)
         self.foreign.all_gone(room, now)
         if retry_after is not None:
@@ -284,3 +289,78 @@ class Window:
 
     def __repr__(self) -> str:
         return f"<Window {self.name} used={self.used} held={self.held} of {self.amount:g}>"
+
+
+# What a call does to all limits of a set. These three run for every call and every limit, so they are written out: a
+# method for each limit would cost more than its arithmetic.
+
+
+def obstacle_among(
+    windows: Sequence[Window], input: int, bound: int, variance: int, now: float
+) -> tuple[Window, float] | None:
+    """The limit that a call of these sizes waits for longest, and until when; None if it fits in all."""
+    latest = 0.0
+    obstacle: Window | None = None
+    for window in windows:
+        need = window.unit + window.per_input * input + window.per_output * bound
+        more = variance * window.per_input
+        room = window.amount - window.used - window.held - need
+        if (
+            room >= 0
+            and room * room >= MARGIN_SQUARED * (window.variance + more)
+            and window.tat <= now + window.tolerance
+            and not window._unusual
+        ):
+            continue
+        until = window.short_until(need, more, now)
+        if until > latest:
+            latest = until
+            obstacle = window
+    return None if obstacle is None else (obstacle, latest)
+
+
+def hold_in_all(
+    windows: Sequence[Window], input: int, predicted: int, bound: int, variance: int, now: float
+) -> list[int]:
+    """Takes what a call that is dispatched now needs of each limit; answers the amounts."""
+    amounts: list[int] = []
+    for window in windows:
+        amount = window.unit + window.per_input * input + window.per_output * bound
+        amounts.append(amount)
+        window.held += amount
+        window.variance += variance * window.per_input
+        if window.paced:
+            tat = window.tat
+            window.tat = (tat if tat > now else now) + (amount + window.per_paced * predicted) * window.pace
+    return amounts
+
+
+def settle_in_all(
+    windows: Sequence[Window],
+    amounts: Sequence[int],
+    *,
+    input: int,
+    cached: int,
+    output: int,
+    variance: int,
+    stamp: float,
+    now: float,
+) -> None:
+    """Books a call of which everything became known at once, and whose amounts were all still held."""
+    for window, held in zip(windows, amounts, strict=True):
+        amount = window.unit + window.per_input * input + window.per_output * output
+        if window.cached_free:
+            amount -= cached
+        if amount < held and window.keeps:
+            amount = held
+        window.held -= held
+        window.variance -= variance * window.per_input
+        window._look_until = window._told = -INF
+        if amount != held:
+            window.tat += (amount - held) * window.pace
+        slot = int(stamp / window.width) + 1
+        if slot == window._newest:
+            window._slots[slot] += amount
+            window.used += amount
+        else:
+            window.log(amount, stamp, now)

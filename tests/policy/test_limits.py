@@ -254,14 +254,6 @@ def test_the_margin_is_four_deviations_of_all_unsettled_input() -> None:
     assert limits.check(ticket(740, sigma=40.0), 1.0) is None
 
 
-def test_the_deviation_of_a_ticket_without_one_is_learned() -> None:
-    """Tickets that carry no deviation take the coefficient of variation of the present."""
-    limits = LimitSet([tokens(1000)], cv=lambda: 0.1)
-    assert limits.check(ticket(700), 0.0) is None
-    limits.reserve(ticket(200), 0.0)
-    assert limits.check(ticket(700), 0.0) is not None
-
-
 def test_a_call_of_the_whole_limit_is_not_kept_out_by_its_margin() -> None:
     """A call that fits an empty window starts in an empty window, however uncertain its size."""
     limits = LimitSet([tokens(1000)])
