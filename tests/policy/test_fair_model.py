@@ -23,8 +23,8 @@ class Comparison(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.queue = FairQueue(FairConfig(minimum_share=0.0625))
-        self.naive = Naive(share=0.0625, credit_calls=3.0)
+        self.queue = FairQueue(FairConfig(minimum_share=0.0625, credit_calls=0.5))
+        self.naive = Naive(share=0.0625, credit_calls=0.5)
         self.retrying: list[Ticket] = []
         self.seq = 0
         self.now = 0.0

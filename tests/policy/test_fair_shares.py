@@ -157,6 +157,17 @@ def test_waiting_for_a_retry_banks_nothing():
     assert serve(100).count("unlucky") == pytest.approx(50, abs=1)
 
 
+def test_an_idle_job_banks_nothing():
+    """A job that comes back gets its share of what its tenant gets from then on, no more."""
+    server = Slots(FairConfig(credit_calls=0.0))
+    for job, since, calls in (("busy", 0.0, 2000), ("idle", 1000.0, 500)):
+        for _ in range(calls):
+            server.arrive(since, "t", 1.0, job=job)
+    server.run(1100.0)
+    late = [ticket.job for at, ticket in server.started if 1000.0 <= at < 1100.0]
+    assert late.count("idle") == pytest.approx(50, abs=1)
+
+
 def test_credit_lets_a_light_tenant_go_first_but_only_so_far():
     """A tenant that comes back gets at most the credit and one call ahead of those that were busy all along."""
     server = Slots(FairConfig(credit_calls=3.0))
