@@ -25,6 +25,7 @@ from orchestrator.backends.simulated import (
 )
 from orchestrator.owner import Endpoint
 from orchestrator.policy.concurrency import ConcurrencyConfig
+from orchestrator.policy.headroom import HeadroomConfig
 from orchestrator.policy.limits import InFlightSpec, LimitSpec
 
 BackendKind = Literal["simulated", "local", "openai"]
@@ -94,8 +95,10 @@ def make_endpoint(choice: BackendChoice, backend: Backend) -> Endpoint:
     """The backend with the limits that hold for it."""
     fixed = choice.concurrency
     in_flight: InFlightSpec | None = None
+    headroom: HeadroomConfig | None = None
     if isinstance(backend, LocalBackend):
         fixed = min(fixed or backend.slots, backend.slots)
+        headroom = HeadroomConfig()
         in_flight = InFlightSpec(tokens=KV_FILL * backend.kv_tokens, first_token=FIRST_TOKENS)
     return Endpoint(
         name=backend.name,
@@ -103,6 +106,7 @@ def make_endpoint(choice: BackendChoice, backend: Backend) -> Endpoint:
         limits=tuple(_limits(choice)),
         in_flight=in_flight,
         concurrency=ConcurrencyConfig(fixed=fixed),
+        headroom=headroom,
     )
 
 

@@ -26,6 +26,7 @@ from orchestrator.policy.concurrency import Concurrency, ConcurrencyConfig
 from orchestrator.policy.dispatch import DispatchConfig, Dispatcher, Start, WaitUntil
 from orchestrator.policy.endpoints import EndpointState
 from orchestrator.policy.estimate import Estimator
+from orchestrator.policy.headroom import Headroom, HeadroomConfig
 from orchestrator.policy.limits import InFlightSpec, LimitSet, LimitSpec
 from orchestrator.policy.retry import GiveUp
 from orchestrator.policy.ticket import Ticket
@@ -37,7 +38,7 @@ SUBMITS_PER_TURN = 256
 
 
 class Endpoint(Struct, frozen=True):
-    """One key or replica of a backend, and what it allows."""
+    """One key or replica of a backend, and what it allows. `headroom` is for an engine that cannot order its queue."""
 
     name: str
     backend: Backend
@@ -45,6 +46,7 @@ class Endpoint(Struct, frozen=True):
     in_flight: InFlightSpec | None = None
     concurrency: ConcurrencyConfig = field(default_factory=ConcurrencyConfig)
     breaker: BreakerConfig = field(default_factory=BreakerConfig)
+    headroom: HeadroomConfig | None = None
 
 
 class OwnerConfig(Struct, frozen=True):
@@ -144,7 +146,7 @@ class Owner:
         )
 
     def _make_policy(self, now: float) -> Dispatcher:
-        estimator = Estimator()
+        weights = {name: tenant.weight for name, tenant in self.config.dispatch.tenants.items()}
         states = [
             EndpointState(
                 index,
@@ -152,10 +154,11 @@ class Owner:
                 LimitSet(endpoint.limits, endpoint.in_flight, now=now),
                 Concurrency(endpoint.concurrency),
                 Breaker(endpoint.breaker),
+                None if endpoint.headroom is None else Headroom(endpoint.headroom, weights),
             )
             for index, endpoint in enumerate(self.endpoints)
         ]
-        return Dispatcher(self.config.dispatch, states, estimator=estimator, rng=self._rng, now=now)
+        return Dispatcher(self.config.dispatch, states, estimator=Estimator(), rng=self._rng, now=now)
 
     # Turns
 

@@ -11,7 +11,8 @@ Obstacles, and whom they stop:
 - A head short of a **minute limit's tokens** may be passed by later calls in order, as long as their total since it
   became head is at most its own size. So the tokens that trickle in are used while a large call waits for many, and
   small calls never starve it: it waits at most as long as if it had been twice its size.
-- A run that waits for its own endpoint (`sticky`) may be passed by anybody, for `sticky_seconds`.
+- A run that waits for its own endpoint may be passed by anybody, for `sticky_seconds`; so may the call of a tenant at
+  its share while a local engine keeps room free (`headroom`).
 
 Where a limit is full of *live* calls there is no time at which to look again; blocked calls are looked at at every
 settlement. So the answer of a fruitless look is kept until something changes.
@@ -33,7 +34,7 @@ from agents.port import Call
 from orchestrator.policy.admission import Admission, Admitted
 from orchestrator.policy.booking import AttemptView, Booking
 from orchestrator.policy.config import DispatchConfig, TenantConfig
-from orchestrator.policy.endpoints import EndpointState, Placement
+from orchestrator.policy.endpoints import HEADROOM, STICKY, EndpointState, Placement
 from orchestrator.policy.estimate import Estimator
 from orchestrator.policy.fair_config import FairConfig
 from orchestrator.policy.fairness import FairQueue
@@ -100,6 +101,7 @@ class Dispatcher:
         self._retries: Timers[Ticket] = Timers(lambda ticket: ticket.state == "waiting")
         self._deadlines: Timers[Ticket] = Timers(lambda ticket: ticket.state != "done")
         self._parked: Timers[str] = Timers(self._parked_by.__contains__)
+        self._headrooms = [endpoint.headroom for endpoint in endpoints if endpoint.headroom is not None]
         self._quiet_until = -math.inf
 
     # A call arrives
@@ -135,6 +137,8 @@ class Dispatcher:
         ticket.eligible_since = now
         ticket.streamed = 0.0
         self.fair.push(ticket, now)
+        for headroom in self._headrooms:
+            headroom.queued(ticket.tenant, now)
         self._quiet_until = -math.inf
 
     # What goes next
@@ -175,7 +179,7 @@ class Dispatcher:
             look_again = min(look_again, place.until)
             if place.short_of == "in_flight":
                 break
-            if head is None and place.limit != "sticky":
+            if head is None and place.limit not in (STICKY, HEADROOM):
                 head, obstacle = ticket, place
         self._quiet_until = look_again
         return self._rest()
@@ -201,6 +205,8 @@ class Dispatcher:
         lease = endpoint.start(ticket, now)
         ticket.leases = (lease,) if own is None else (lease, own.reserve(ticket, now))
         self.fair.start(ticket, self._sizing.service(ticket))
+        for headroom in self._headrooms:
+            headroom.unqueued(ticket.tenant)
         self.admission.release(ticket, now, sent=True)
         ticket.state = "live"
         ticket.stage = "sent"
@@ -250,6 +256,8 @@ class Dispatcher:
         if ticket.state == "queued":
             self.admission.release(ticket, now, sent=False)
             self.fair.discard(ticket)
+            for headroom in self._headrooms:
+                headroom.unqueued(ticket.tenant)
             # the head may have been in somebody's way
             self._quiet_until = -math.inf
         elif ticket.state == "waiting":

@@ -11,21 +11,34 @@ from collections.abc import Sequence
 from agents.errors import ModelError, Overloaded, Throttled
 from orchestrator.policy.breaker import Breaker
 from orchestrator.policy.concurrency import Concurrency
+from orchestrator.policy.headroom import Headroom
 from orchestrator.policy.limits import Blocked, Lease, LimitSet
 from orchestrator.policy.ticket import Ticket
+
+STICKY, HEADROOM = "its own endpoint", "headroom"
+"""Obstacles that stop the call alone: whoever comes after it may go."""
 
 
 class EndpointState:
     """One endpoint as the policy sees it."""
 
-    __slots__ = ("_busy", "breaker", "concurrency", "gate", "index", "limits", "name")
+    __slots__ = ("_busy", "breaker", "concurrency", "gate", "headroom", "index", "limits", "name")
 
-    def __init__(self, index: int, name: str, limits: LimitSet, concurrency: Concurrency, breaker: Breaker) -> None:
+    def __init__(
+        self,
+        index: int,
+        name: str,
+        limits: LimitSet,
+        concurrency: Concurrency,
+        breaker: Breaker,
+        headroom: Headroom | None = None,
+    ) -> None:
         self.index = index
         self.name = name
         self.limits = limits
         self.concurrency = concurrency
         self.breaker = breaker
+        self.headroom = headroom
         self.gate = -math.inf
         """Nothing is sent before this time, since the provider asked to wait and did not say for which limit."""
         self._busy = Blocked("calls in flight", math.inf, 1.0, "in_flight")
@@ -38,18 +51,35 @@ class EndpointState:
             return Blocked("breaker", self.breaker.until(), 1.0, "in_flight")
         if now < self.gate:
             return Blocked("retry-after", self.gate, 1.0, "in_flight")
+        if self.headroom is not None:
+            kept_until = self._kept_back(self.headroom, ticket, now)
+            if kept_until:
+                return Blocked(HEADROOM, kept_until, 0.0, "window")
         return self.limits.check(ticket, now)
+
+    def _kept_back(self, headroom: Headroom, ticket: Ticket, now: float) -> float:
+        return headroom.keeps_back(
+            ticket,
+            now,
+            slots=self.concurrency.limit,
+            in_flight=self.concurrency.in_flight,
+            awaiting=self.limits.awaiting_first_token,
+        )
 
     def start(self, ticket: Ticket, now: float) -> Lease:
         """Takes everything the call needs here. Only after `check` found nothing in the way."""
         self.concurrency.started()
         self.breaker.started(now)
+        if self.headroom is not None:
+            self.headroom.started(ticket.tenant)
         ticket.endpoint = self
         return self.limits.reserve(ticket, now)
 
     def ended(self, ticket: Ticket, error: ModelError | None, now: float) -> None:
         """Books the end of an attempt that started at `ticket.started`; its lease is settled elsewhere."""
         sent = ticket.started
+        if self.headroom is not None:
+            self.headroom.ended(ticket.tenant)
         self.concurrency.ended(now, sent=sent, error=error)
         if error is None:
             self.breaker.success(now, sent=sent)
@@ -78,7 +108,7 @@ class Placement:
     def place(self, ticket: Ticket, now: float) -> EndpointState | Blocked:
         """An endpoint that takes the call now, or the obstacle that will be gone first.
 
-        A call that only waits for its preferred endpoint gets an obstacle named `sticky`, which blocks nobody else.
+        A call that only waits for its preferred endpoint gets the obstacle `STICKY`, which blocks nobody else.
         """
         if self._single is not None:
             return self._single.check(ticket, now) or self._single
@@ -96,7 +126,7 @@ class Placement:
             if blocked is None:
                 patience = ticket.eligible_since + self._sticky
                 if favourite is not None and now < patience and favourite.breaker.allows(now):
-                    return Blocked("sticky", patience, 0.0, "window")
+                    return Blocked(STICKY, patience, 0.0, "window")
                 return endpoint
             if obstacle is None or blocked.until < obstacle.until:
                 obstacle = blocked

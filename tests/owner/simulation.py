@@ -58,6 +58,12 @@ async def run_load(
         "sim", SimulatedBackend("sim", provider), tuple(limits), concurrency=ConcurrencyConfig(fixed=slots)
     )
     owner = Owner(OwnerConfig("sim", dispatch or DispatchConfig()), [endpoint])
+    await drive(owner, loads, seconds=seconds)
+    return owner
+
+
+async def drive(owner: Owner, loads: Sequence[Load], *, seconds: float) -> None:
+    """Runs the owner and the agents for so many virtual seconds."""
 
     async def agent(load: Load, number: int) -> None:
         port = OwnerPort(owner.inbox, Flow(load.tenant, "job", f"run-{number}"), load.priority)
@@ -78,4 +84,3 @@ async def run_load(
                 nursery.start_soon(agent, load, number)
         await trio.sleep(seconds)
         nursery.cancel_scope.cancel()
-    return owner
