@@ -15,6 +15,7 @@ import trio
 from rich.console import Console
 
 from agents.errors import HeadraceError
+from agents.lifecycle import StopReason
 from orchestrator.backend_choice import BackendError
 from orchestrator.embedded import Embedded, EmbeddedConfig, open_embedded
 from orchestrator.exits import BACKEND, DONE, SOME_FAILED, USAGE, complain
@@ -159,6 +160,9 @@ class _JobCommand:
         beyond = report.failed - len(report.errors)
         if beyond > 0:
             complain(f"failed: {beyond:,} more; the results have them all")
+        cut_off = report.failures.get(StopReason.OUTPUT_LIMIT.value, 0)
+        if cut_off:
+            complain(f"{cut_off:,} answers were cut off; --max-tokens allows {options.max_tokens}")
         # Results own stdout when they go there.
         if options.json:
             stream = sys.stderr if options.output is None else sys.stdout

@@ -62,6 +62,15 @@ def test_a_bad_line_is_one_failed_row(three: Path, tmp_path: Path) -> None:
     assert sorted(row["ordinal"] for row in rows(out) if row["state"] == "done") == [1, 2, 3, 6]
 
 
+def test_answers_cut_off_name_the_option(three: Path, tmp_path: Path) -> None:
+    """An answer at its output limit is a failed item that keeps its text, and the message says what to raise."""
+    out = tmp_path / "out.jsonl"
+    result = start("-i", three, "-o", out, "--max-tokens", "3")
+    assert result.exit_code == 1
+    assert all(row["reason"] == "output_limit" and row["value"] for row in rows(out))
+    assert result.stderr.splitlines()[-1] == "headrace: 3 answers were cut off; --max-tokens allows 3"
+
+
 def test_without_embedded_there_is_nothing_to_talk_to(three: Path) -> None:
     """`job start` alone says that this version has no daemon, and names the way out."""
     result = CliRunner().invoke(app, ["job", "start", "-i", str(three), "--prompt", "{text}"])
