@@ -316,9 +316,11 @@ async def test_in_an_outage_nobody_listens(mock_clock: trio.testing.MockClock) -
     # the clock stands still between the jumps, so an answer must take no time at all
     latency = SimLatency(first_token=0.0, input_rate=math.inf, output_rate=math.inf, spread=0.0)
     async with served(SimConfig(latency=latency, faults=(outage,))) as (_, client):
-        async with raw(client) as stream:
+        async with raw(client, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n") as stream:
+            assert (await stream.receive_some(1000)).startswith(b"HTTP/1.1 200 ")  # accepted, not just queued for it
             mock_clock.jump(10.0)
-            assert await read_all(stream) == b""
+            while await stream.receive_some(1000):
+                pass
         await trio.testing.wait_all_tasks_blocked()
         with pytest.raises(httpx2.ConnectError):
             await client.post("chat/completions", json=body())
