@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 import trio
 from msgspec import Struct, field
 
-from agents.errors import CallerGone, ModelError, OwnerClosed, QueueTimeout
+from agents.errors import CallerGone, ModelError, OwnerClosed, QueueTimeout, Refused
 from agents.messages import ModelReply, Usage
 from agents.port import Call, Flow
 from orchestrator.attempt import Attempt, Clocks, slot
@@ -98,6 +98,7 @@ class Owner:
         self._slots: trio.Nursery | None = None
         self._clocks: Timers[Attempt] = Timers(lambda attempt: attempt.outcome is None)
         self._now: Callable[[], float] = trio.current_time
+        self._faulty = False
         self._ending = False
 
     async def run(self, *, task_status: "trio.TaskStatus[None]" = trio.TASK_STATUS_IGNORED) -> None:
@@ -171,6 +172,8 @@ class Owner:
                 self._take_in(policy, call, now)
             for ticket in policy.expired(now):
                 self._expire(ticket, now)
+            if self._faulty:
+                self._refuse_queued(policy, now)
             self._check_clocks(now)
             wake_at = min(self._start_ready(policy, now), self._clocks.next())
             if self._on_turn is not None:
@@ -215,6 +218,17 @@ class Owner:
         ticket.waited += waited
         self._emit("started", ticket, now, waited=waited)
 
+    def _refuse_queued(self, policy: Dispatcher, now: float) -> None:
+        """Where every endpoint refuses everybody, waiting only delays the same answer: all who wait get it now."""
+        for call, attempt in list(self._open.items()):
+            error = policy.refused_by_all(now)
+            if error is None:
+                self._faulty = False
+                return
+            if attempt is None:
+                policy.drop(call.ticket, now)
+                self._finish(call, error, now)
+
     def _check_clocks(self, now: float) -> None:
         # A reader may hold an attempt's clock still for as long as it likes, so look again within one silence.
         at_most = now + self.config.clocks.silence
@@ -254,6 +268,8 @@ class Owner:
         self._clocks.forget()
         answer = policy.ended(ticket, attempt, outcome, now)
         kind = outcome.kind if isinstance(outcome, ModelError) else "ok"
+        if isinstance(outcome, Refused) and outcome.endpoint_fault:
+            self._faulty = True
         self._emit("attempt_ended", ticket, now, outcome=kind, seconds=now - ticket.started, usage=outcome.usage)
         if answer is None:
             self._finish(call, outcome, now)
@@ -290,15 +306,15 @@ class Owner:
         """Finishes every call there is, those still in the inbox included, and lets no more in."""
         self._ending = True
         now = trio.current_time()
-        closed = OwnerClosed(f"backend {self.config.name}: its owner has ended")
+        reason = f"backend {self.config.name}: its owner has ended"
         for call in self.inbox.break_off():
-            call.resolve(closed)
+            call.resolve(OwnerClosed(reason))
         for call, attempt in list(self._open.items()):
             if attempt is None:
                 self.policy.drop(call.ticket, now)
-                self._finish(call, closed, now)
+                self._finish(call, OwnerClosed(reason), now)
             else:
-                self._ended(self.policy, call.ticket, attempt, attempt.outcome or closed, now)
+                self._ended(self.policy, call.ticket, attempt, attempt.outcome or OwnerClosed(reason), now)
 
     def _emit(
         self,

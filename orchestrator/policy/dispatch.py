@@ -251,6 +251,17 @@ class Dispatcher:
             self.drop(ticket, now)
         return late
 
+    def refused_by_all(self, now: float) -> Refused | None:
+        """Why no endpoint serves anybody (a wrong key, no quota), if that is so; a fresh error for one caller."""
+        fault: Refused | None = None
+        for endpoint in self.endpoints:
+            fault = endpoint.breaker.fault
+            if fault is None or endpoint.breaker.allows(now):
+                return None
+        if fault is None:
+            return None
+        return Refused(str(fault), status=fault.status, code=fault.code, endpoint_fault=True)
+
     def drop(self, ticket: Ticket, now: float) -> None:
         """Takes a call that is queued, or waits for its retry, out of everything."""
         if ticket.state == "queued":

@@ -95,6 +95,31 @@ async def test_R25_without_another_endpoint_the_refusal_reaches_the_caller(
         assert owner.statistics().endpoints[0].breaker == "open"
 
 
+async def test_a_wrong_key_ends_all_who_wait_and_recovers(autojump_clock: trio.testing.MockClock) -> None:
+    """When every endpoint refuses everybody the queue gets that answer at once, until a later call finds it mended."""
+    backend = StagedBackend()
+    wrong = Refused("the key is wrong", status=401, endpoint_fault=True)
+    backend.plan = lambda n, request: wrong if n <= 2 else None
+    refused = 0
+
+    async def caller(n: int) -> None:
+        nonlocal refused
+        with pytest.raises(Refused, match="key is wrong"):
+            await OwnerPort(owner.inbox, Flow("acme", "job", str(n))).call(request())
+        refused += 1
+
+    async with running(Owner(OwnerConfig("test"), endpoints(backend))) as owner:
+        async with trio.open_nursery() as callers:
+            for n in range(30):
+                callers.start_soon(caller, n)
+        assert refused == 30
+        assert trio.current_time() < 10
+        with pytest.raises(Refused, match="key is wrong"):
+            await OwnerPort(owner.inbox, Flow("acme", "job", "soon")).call(request())
+        await trio.sleep(70)
+        assert (await OwnerPort(owner.inbox, Flow("acme", "job", "later")).call(request())).finish_reason == "stop"
+
+
 async def test_limits_are_counted_per_endpoint(autojump_clock: trio.testing.MockClock) -> None:
     """Two keys of 3 requests a minute serve 6 calls at once and no seventh within that minute."""
     left, right = StagedBackend("left"), StagedBackend("right")
