@@ -7,7 +7,7 @@ import trio.testing
 from agents.errors import ModelError, Truncated, Unavailable
 from agents.messages import Message, ModelRequest
 from tests.backends.payloads import DONE, END, HELLO, REQUEST, STOP, frame, stream_head, text
-from tests.backends.upstream import PATIENCE, Recorder, Talk, fail, open_files, upstream
+from tests.backends.upstream import PATIENCE, Recorder, Talk, fail, open_files, until_open_files, upstream
 
 
 async def test_one_connection_serves_many_requests() -> None:
@@ -187,12 +187,12 @@ async def test_cancelled_at_every_await_point_the_server_sees_it_and_nothing_lea
                     break
                 cancelled += 1
                 await server.until(lambda: server.open == 0)
-                assert open_files() == before
+                await until_open_files(before)
                 server.scripts[:] = [HELLO]
                 reply = await connection.send(REQUEST, Recorder())
                 assert reply.message.content == "hello"
             await server.until(lambda: server.open == 0)
-            assert open_files() == before
+            await until_open_files(before)
     assert cancelled > 8, "the request has that many await points at least"
     assert cancelled < 199, "the last round must end uncancelled"
 

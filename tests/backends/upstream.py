@@ -240,3 +240,10 @@ def in_two_reads(first: bytes, second: bytes) -> Script:
 def open_files() -> int:
     """Counted without a garbage collection first: a socket that waits for one is leaked."""
     return len(os.listdir("/proc/self/fd"))
+
+
+async def until_open_files(expected: int) -> None:
+    """Waits until the process has that many files open: the other side closes its sockets in its own time."""
+    with trio.fail_after(PATIENCE):
+        while open_files() != expected:
+            await trio.testing.wait_all_tasks_blocked(0.001)
