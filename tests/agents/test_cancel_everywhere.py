@@ -117,11 +117,15 @@ async def test_a_run_cancelled_anywhere_leaves_a_whole_journal(
 
 
 def _check_effects(run: AgentRun, journal: MemoryJournal, ledger: Ledger) -> None:
-    """What is told as done was done, and what was begun and not done is told as unknown."""
+    """What is told as done was done, and what was begun and is not told as done is told as unknown.
+
+    (Virtual time does not wait for a thread: one that is cut off may be abandoned and still end.)
+    """
     assert run.result is not None
     finished = {(e.step, e.index): e for e in journal.events if isinstance(e, ToolFinished)}
     told = [e.content for e in finished.values() if e.outcome == "ok" and e.name in {"write", "block"}]
-    assert sorted(told) == sorted(ledger.ended)
+    assert set(told) <= set(ledger.ended)
+    assert len(told) == len(set(told))
     unknown = [e for e in finished.values() if e.outcome == "unknown_effect"]
-    assert len(unknown) == len(run.result.unknown_effects) >= len(ledger.begun) - len(ledger.ended)
+    assert len(unknown) == len(run.result.unknown_effects) >= len(ledger.begun) - len(told)
     assert all(e.name != "read" for e in unknown)
