@@ -138,11 +138,13 @@ async def _bare_round_trips(agents: int, tenants: int, rounds: int) -> float:
     request = _request(0)
     reply = ModelReply(Message("assistant", "done"), "stop", Usage(input=40, output=1))
     start = trio.Event()
+    # naming the type at each opening would cost as much as the channel
+    open_answer = trio.open_memory_channel[ModelReply]
 
     async def agent() -> None:
         await start.wait()
         for _ in range(rounds):
-            answer, answered = trio.open_memory_channel[ModelReply](1)
+            answer, answered = open_answer(1)
             await send.send((request, answer))
             await answered.receive()
 

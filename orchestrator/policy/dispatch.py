@@ -149,11 +149,15 @@ class Dispatcher:
         if now < self._quiet_until:
             return self._rest()
         head = self.fair.head()
-        if head is not None and head.tenant not in self.tenant_limits:
+        if head is None:
+            self._quiet_until = math.inf
+            return self._rest()
+        own = self.tenant_limits.get(head.tenant)
+        if own is None or own.check(head, now) is None:
             # by far the most frequent case, and the cheapest: the head simply goes
             place = self._placement.place(head, now)
             if isinstance(place, EndpointState):
-                return self._start(head, place, None, now)
+                return self._start(head, place, own, now)
         return self._look_on(now)
 
     def _look_on(self, now: float) -> Decision:
