@@ -6,7 +6,6 @@ Skipped where they are not installed, except in CI, where a missing model is a f
 import json
 import os
 import signal
-import threading
 from collections.abc import Iterator
 
 import pytest
@@ -15,43 +14,20 @@ import trio
 from agents.errors import Refused, Unavailable
 from agents.messages import Message, ModelReply, ModelRequest
 from orchestrator.backends.local import LocalBackend
-from orchestrator.backends.local_config import LocalConfig, NotInstalled, find_weights
+from orchestrator.backends.local_config import LocalConfig
 from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
 from orchestrator.demo_tasks import DemoItem, DemoTenant, multiply, tenants
 from tests.backends.recorder import Recorder
+from tests.local_model import local_server
 
 ORDERS, SUPPORT, ARCHIVE = tenants()
 
 
 @pytest.fixture(scope="module")
 def local() -> Iterator[LocalBackend]:
-    """One server for all tests of this file, run by an event loop of its own."""
-    try:
-        find_weights(LocalConfig())
-    except NotInstalled as error:
-        if os.environ.get("CI"):
-            pytest.fail(error.message)
-        pytest.skip(error.message)
-    backend = LocalBackend(LocalConfig(slots=2))
-    up = threading.Event()
-    stop: list[trio.CancelScope] = []
-    token: list[trio.lowlevel.TrioToken] = []
-
-    async def serve() -> None:
-        token.append(trio.lowlevel.current_trio_token())
-        async with trio.open_nursery() as nursery:
-            stop.append(nursery.cancel_scope)
-            await nursery.start(backend.run)
-            up.set()
-
-    thread = threading.Thread(target=trio.run, args=(serve,))
-    thread.start()
-    try:
-        assert up.wait(60), "the server did not start"
+    """One server of two slots for all tests of this file."""
+    with local_server(LocalConfig(slots=2)) as backend:
         yield backend
-    finally:
-        token[0].run_sync_soon(stop[0].cancel)
-        thread.join()
 
 
 async def send(local: LocalBackend, request: ModelRequest) -> ModelReply:

@@ -7,7 +7,8 @@ import trio.testing
 from agents.errors import ModelError, Truncated, Unavailable
 from agents.messages import Message, ModelRequest
 from tests.backends.payloads import DONE, END, HELLO, REQUEST, STOP, frame, stream_head, text
-from tests.backends.upstream import PATIENCE, Recorder, Talk, fail, open_files, until_open_files, upstream
+from tests.backends.recorder import Recorder
+from tests.backends.upstream import PATIENCE, Talk, fail, open_files, until_open_files, upstream
 
 
 async def test_one_connection_serves_many_requests() -> None:
@@ -31,7 +32,7 @@ async def test_a_connection_that_the_server_closed_while_idle_is_replaced_unseen
         await server.until(lambda: server.open == 0)
         reply = await connection.send(REQUEST, recorder)
     assert reply.message.content == "hello"
-    assert recorder.names == ["connected", "written", "headers", "deltas", "usage"]
+    assert recorder.order == ["connected", "written", "headers", "deltas", "usage"]
     assert [r.connection for r in server.received] == [0, 1]
 
 
@@ -49,7 +50,7 @@ async def test_a_connection_lost_while_the_request_is_written_is_replaced_once()
         await connection.send(REQUEST, Recorder())
         reply = await connection.send(large, recorder)
     assert reply.message.content == "hello"
-    assert recorder.names.count("written") == 1
+    assert recorder.order.count("written") == 1
     assert [r.connection for r in server.received] == [0, 1]
 
 
@@ -75,10 +76,10 @@ async def test_written_is_reported_before_any_answer() -> None:
 
     async def script(talk: Talk) -> None:
         await trio.testing.wait_all_tasks_blocked(0.005)
-        seen.append(recorder.names)
+        seen.append(list(recorder.order))
         await talk.send(stream_head())
         await trio.testing.wait_all_tasks_blocked(0.005)
-        seen.append(recorder.names)
+        seen.append(list(recorder.order))
         await talk.send(frame(STOP) + frame(DONE) + END)
 
     async with upstream(script) as server, server.connection() as connection:

@@ -20,7 +20,7 @@ async def test_a_server_that_ignores_streaming_is_understood() -> None:
     document = {"model": "m-1", "choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}], "usage": USAGE}
     reply, recorder = await ask(whole(200, json.dumps(document).encode()))
     assert (reply.message.content, reply.finish_reason, reply.usage) == ("hello", "stop", COUNTED)
-    assert recorder.names == ["connected", "written", "headers", "deltas", "usage"]
+    assert recorder.order == ["connected", "written", "headers", "deltas", "usage"]
 
 
 async def test_an_event_stream_under_another_content_type_is_understood() -> None:

@@ -14,7 +14,8 @@ from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
 from orchestrator.backends.openai_encode import EncodingRules, encode_request
 from orchestrator.backends.secret import Secret, excerpt
 from tests.backends.payloads import HELLO, REQUEST
-from tests.backends.upstream import Recorder, upstream
+from tests.backends.recorder import Recorder
+from tests.backends.upstream import upstream
 
 KEY = "sk-very-secret-0123456789"
 

@@ -9,7 +9,8 @@ from agents.messages import Message, ModelRequest, ToolCall
 from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
 from orchestrator.policy.feedback import Reading
 from tests.backends.payloads import HELLO, REQUEST, failure, frame, head, stream_head, whole
-from tests.backends.upstream import Recorder, Script, Talk, ask, fail, upstream
+from tests.backends.recorder import Recorder
+from tests.backends.upstream import Script, Talk, ask, fail, upstream
 
 NOW = 1_700_000_000.0
 KEY = "sk-very-secret-0123456789"
@@ -51,7 +52,7 @@ async def test_R26_each_status_has_its_error(status: int, kind: type[ModelError]
     assert getattr(caught, "endpoint_fault", None) is endpoint_fault
     assert caught.message.startswith("127.0.0.1:")
     assert f"answered {status}: because" in caught.message
-    assert recorder.names[:3] == ["connected", "written", "headers"]
+    assert recorder.order[:3] == ["connected", "written", "headers"]
 
 
 async def test_R26_overload_keeps_the_wait_that_the_server_asks_for() -> None:
@@ -116,9 +117,9 @@ async def test_readings_are_reported_before_the_error_and_with_an_answer() -> No
     """What the headers say of the limits reaches the attempt either way."""
     script = failure(429, {}, x_ratelimit_limit_requests="5", x_ratelimit_remaining_requests="0")
     _, recorder = await fail(script)
-    assert recorder.of("headers") == [[Reading("requests", 5, 0)]]
+    assert recorder.readings == (Reading("requests", 5, 0),)
     _, recorder = await ask(HELLO.replace(b"\r\n\r\n", b"\r\nX-RateLimit-Remaining-Tokens: 9\r\n\r\n", 1))
-    assert recorder.of("headers") == [[Reading("total_tokens", None, 9)]]
+    assert recorder.readings == (Reading("total_tokens", None, 9),)
 
 
 async def test_R25_only_a_structured_code_means_quota() -> None:

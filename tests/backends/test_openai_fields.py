@@ -32,7 +32,7 @@ async def test_R13_a_new_id_at_an_occupied_index_opens_a_new_call() -> None:
     reply, recorder = await ask(stream(*fragments, CALLS, DONE))
     assert reply.message.tool_calls == tuple(ToolCall(f"c{n}", "f", f'{{"n": {n}}}') for n in range(3))
     assert reply.finish_reason == "tool_calls"
-    deltas = [call for batch in recorder.of("deltas") for delta in batch for call in delta.tool_calls]
+    deltas = [call for _, batch in recorder.batches for delta in batch for call in delta.tool_calls]
     assert [(d.index, d.id, d.name) for d in deltas] == [(0, "c0", "f"), (1, "c1", "f"), (2, "c2", "f")]
 
 
@@ -53,7 +53,7 @@ async def test_R15_a_missing_id_is_synthesised_once_and_the_same_shape_unstreame
     assert first.id
     assert second.id
     assert first.id != second.id
-    deltas = [call for batch in recorder.of("deltas") for delta in batch for call in delta.tool_calls]
+    deltas = [call for _, batch in recorder.batches for delta in batch for call in delta.tool_calls]
     assert [(d.index, d.id) for d in deltas] == [(0, first.id), (0, ""), (0, ""), (1, second.id)]
 
     message = {
@@ -111,8 +111,8 @@ async def test_R19_reasoning_passes_under_both_names(field: str) -> None:
         )
     )
     assert (reply.message.reasoning, reply.message.content) == ("hm, so", "42")
-    assert recorder.names[3:] == ["deltas", "deltas"]
-    assert recorder.of("deltas")[0][0].reasoning == "hm, "
+    assert recorder.order[3:] == ["deltas", "deltas"]
+    assert recorder.batches[0][1][0].reasoning == "hm, "
 
 
 async def test_R19_both_names_with_the_same_text_count_once() -> None:

@@ -26,7 +26,8 @@ from tests.backends.payloads import (
     text,
     trailing,
 )
-from tests.backends.upstream import Recorder, Talk, ask, fail, in_two_reads, upstream
+from tests.backends.recorder import Recorder
+from tests.backends.upstream import Talk, ask, fail, in_two_reads, upstream
 
 
 async def test_a_plain_stream_becomes_one_reply_with_truthful_progress() -> None:
@@ -34,8 +35,8 @@ async def test_a_plain_stream_becomes_one_reply_with_truthful_progress() -> None
     reply, recorder = await ask(HELLO)
     assert reply.message.content == "hello"
     assert (reply.finish_reason, reply.usage, reply.model) == ("stop", COUNTED, "m-1")
-    assert recorder.names == ["connected", "written", "headers", "deltas", "usage"]
-    assert [delta.text for delta in recorder.of("deltas")[0]] == ["hel", "lo"]
+    assert recorder.order == ["connected", "written", "headers", "deltas", "usage"]
+    assert [delta.text for delta in recorder.batches[0][1]] == ["hel", "lo"]
 
 
 async def test_R01_null_choices_add_nothing_and_still_carry_usage() -> None:
@@ -43,7 +44,7 @@ async def test_R01_null_choices_add_nothing_and_still_carry_usage() -> None:
     null = event({"choices": None, "usage": USAGE})
     reply, recorder = await ask(stream(text("a"), STOP, null, DONE))
     assert (reply.message.content, reply.usage) == ("a", COUNTED)
-    assert recorder.of("usage") == [COUNTED]
+    assert recorder.usages == [COUNTED]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ async def test_R02_usage_is_counted_once_wherever_it_stands(events: list[bytes])
     """On the finishing chunk, on a trailing one or on both, the total is the same."""
     reply, recorder = await ask(stream(text("a"), *events))
     assert reply.usage == COUNTED
-    assert recorder.of("usage")[-1] == COUNTED
+    assert recorder.usages[-1] == COUNTED
 
 
 async def test_R02_running_totals_are_not_added_up() -> None:
@@ -99,7 +100,7 @@ async def test_R04_an_error_object_in_a_200_stream_is_a_failure(error: object, k
     assert type(caught) is kind
     assert caught.usage is None
     assert caught.partial == ""
-    assert recorder.of("deltas") == []
+    assert recorder.batches == []
 
 
 async def test_R04_an_error_after_content_keeps_the_partial_text() -> None:
@@ -126,7 +127,7 @@ async def test_R05_a_clean_end_without_finish_reason_is_truncated() -> None:
     caught, recorder = await fail(script)
     assert type(caught) is Truncated
     assert (caught.partial, caught.usage) == ("one two", None)
-    assert recorder.streamed == "one two"
+    assert recorder.text == "one two"
 
 
 async def test_R05_an_end_marker_does_not_replace_the_finish_reason() -> None:
@@ -215,7 +216,7 @@ async def test_R10_heartbeats_are_liveness_and_no_first_token(heartbeat: bytes) 
     async with upstream(script) as server, server.connection() as connection:
         reply = await connection.send(REQUEST, recorder)
     assert reply.message.content == "a"
-    assert recorder.names == ["connected", "written", "headers", "alive", "alive", "alive", "deltas"]
+    assert recorder.order == ["connected", "written", "headers", "alive", "alive", "alive", "deltas"]
 
 
 async def test_a_chunk_without_tokens_is_liveness_only() -> None:
@@ -225,7 +226,7 @@ async def test_a_chunk_without_tokens_is_liveness_only() -> None:
         in_two_reads(stream_head() + b"".join(map(frame, quiet)), frame(text("a")) + frame(STOP) + frame(DONE) + END)
     )
     assert reply.message.content == "a"
-    assert recorder.names[3:] == ["alive", "deltas"]
+    assert recorder.order[3:] == ["alive", "deltas"]
 
 
 async def test_utf8_is_whole_however_the_bytes_are_cut() -> None:
@@ -249,7 +250,7 @@ async def test_half_a_surrogate_pair_per_chunk_makes_one_character() -> None:
     ]
     reply, recorder = await ask(stream(*halves, halves[0], STOP, DONE))
     assert reply.message.content == "x😀yx\ufffd"
-    assert recorder.streamed == reply.message.content
+    assert recorder.text == reply.message.content
 
 
 async def test_invalid_utf8_is_replaced_and_the_stream_goes_on() -> None:

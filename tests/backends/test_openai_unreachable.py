@@ -10,7 +10,8 @@ from agents.errors import Refused, Unavailable
 from agents.messages import Message, ModelRequest
 from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
 from tests.backends.payloads import REQUEST, head
-from tests.backends.upstream import PATIENCE, Recorder, Talk, fail, open_files, until_open_files
+from tests.backends.recorder import Recorder
+from tests.backends.upstream import PATIENCE, Talk, fail, open_files, until_open_files
 
 
 def closed_port() -> int:
@@ -27,7 +28,7 @@ async def unreachable(base_url: str) -> Unavailable:
         with pytest.raises(Unavailable) as caught:
             await connection.send(REQUEST, recorder)
     await connection.aclose()
-    assert recorder.events == []
+    assert recorder.order == []
     assert caught.value.worked is False
     return caught.value
 

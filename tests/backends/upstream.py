@@ -12,10 +12,10 @@ import trio.testing
 from msgspec import Struct
 
 from agents.errors import ModelError
-from agents.messages import Delta, ModelReply, Usage
+from agents.messages import ModelReply
 from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig, OpenAIConnection
-from orchestrator.policy.feedback import Reading
 from tests.backends.payloads import REQUEST
+from tests.backends.recorder import Recorder
 
 PATIENCE = 5.0
 """Seconds after which a test that waits for something has failed; never reached when it passes."""
@@ -169,45 +169,6 @@ async def upstream(*scripts: Script) -> AsyncGenerator[Upstream, None]:
             nursery.cancel_scope.cancel()
 
 
-class Recorder:
-    """A `Progress` that writes everything down; `on_deltas` may stand in for a slow reader."""
-
-    def __init__(self, on_deltas: Callable[[], Awaitable[None]] | None = None) -> None:
-        self.events: list[tuple[str, Any]] = []
-        self._on_deltas = on_deltas
-
-    def connected(self) -> None:
-        self.events.append(("connected", None))
-
-    def written(self) -> None:
-        self.events.append(("written", None))
-
-    def headers(self, readings: Sequence[Reading]) -> None:
-        self.events.append(("headers", list(readings)))
-
-    def alive(self) -> None:
-        self.events.append(("alive", None))
-
-    def usage(self, usage: Usage) -> None:
-        self.events.append(("usage", usage))
-
-    async def deltas(self, deltas: Sequence[Delta]) -> None:
-        self.events.append(("deltas", tuple(deltas)))
-        if self._on_deltas is not None:
-            await self._on_deltas()
-
-    @property
-    def names(self) -> list[str]:
-        return [name for name, _ in self.events]
-
-    def of(self, kind: str) -> list[Any]:
-        return [value for name, value in self.events if name == kind]
-
-    @property
-    def streamed(self) -> str:
-        return "".join(delta.text for batch in self.of("deltas") for delta in batch)
-
-
 async def ask(script: Script, **options: object) -> tuple[ModelReply, Recorder]:
     """One request to an upstream with that script."""
     recorder = Recorder()
@@ -216,7 +177,7 @@ async def ask(script: Script, **options: object) -> tuple[ModelReply, Recorder]:
 
 
 async def fail(
-    script: Script, on_deltas: Callable[[], Awaitable[None]] | None = None, **options: object
+    script: Script, on_deltas: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint, **options: object
 ) -> tuple[ModelError, Recorder]:
     """The error of one request to an upstream with that script."""
     recorder = Recorder(on_deltas)

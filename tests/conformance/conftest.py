@@ -5,12 +5,14 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from orchestrator.backends.local import LocalBackend
+from orchestrator.backends.local_config import LocalConfig
+from tests import local_model
 from tests.conformance import subjects
 
 
 @pytest.fixture(scope="session")
 def local_server() -> Iterator[LocalBackend]:
-    with subjects.local_server() as backend:
+    with local_model.local_server(LocalConfig()) as backend:
         yield backend
 
 

@@ -1,20 +1,15 @@
 """The backends that the conformance suite runs over, each with a way to see what its server is doing."""
 
 import math
-import os
-import queue
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import httpx2
-import pytest
 import trio
 
 from orchestrator.backends.base import Backend
 from orchestrator.backends.local import LocalBackend
-from orchestrator.backends.local_config import LocalConfig, NotInstalled, find_weights
 from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
 from orchestrator.backends.sim_server import serve_simulated
 from orchestrator.backends.simulated import SimConfig, SimLatency, SimLength, SimProvider, SimulatedBackend
@@ -58,45 +53,6 @@ def _in_flight(provider: SimProvider) -> Callable[[], Awaitable[int]]:
         return provider.statistics().in_flight
 
     return busy
-
-
-@contextmanager
-def local_server() -> Iterator[LocalBackend]:
-    """A real model server for the whole session, supervised by a trio loop in a thread of its own.
-
-    Without its packages the tests that want it are skipped; where `CI` is set that is a failure.
-    """
-    try:
-        find_weights(LocalConfig())
-    except NotInstalled as error:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(error.message)
-    backend, ended = LocalBackend(), threading.Event()
-    told: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-
-    async def supervise() -> None:
-        token = trio.lowlevel.current_trio_token()
-        async with trio.open_nursery() as nursery:
-            await nursery.start(backend.run)
-            told.put(lambda: token.run_sync_soon(nursery.cancel_scope.cancel))
-
-    def run() -> None:
-        try:
-            trio.run(supervise)
-        finally:
-            ended.set()
-            told.put(None)
-
-    thread = threading.Thread(target=run, name="local model server")
-    thread.start()
-    stop = told.get()
-    try:
-        assert stop is not None, "the local model server did not start"
-        yield backend
-        assert not ended.is_set(), "the local model server ended before the tests did"
-    finally:
-        if stop is not None and not ended.is_set():
-            stop()
-        thread.join()
 
 
 def local(backend: LocalBackend) -> Subject:
