@@ -1,6 +1,6 @@
 """A `Progress` that writes everything down, for tests of backends."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import trio
 
@@ -49,16 +49,20 @@ class Recorder:
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The tool calls that the deltas add up to."""
-        parts: dict[int, list[str]] = {}
-        for _, batch in self.batches:
-            for delta in batch:
-                for piece in delta.tool_calls:
-                    known = parts.setdefault(piece.index, ["", "", ""])
-                    known[0] += piece.id
-                    known[1] += piece.name
-                    known[2] += piece.arguments
-        return tuple(ToolCall(*known) for _, known in sorted(parts.items()))
+        return put_together(delta for _, batch in self.batches for delta in batch)
+
+
+def put_together(deltas: Iterable[Delta]) -> tuple[ToolCall, ...]:
+    """The tool calls that the deltas add up to; they have to be numbered from 0, in order."""
+    parts: dict[int, list[str]] = {}
+    for delta in deltas:
+        for piece in delta.tool_calls:
+            known = parts.setdefault(piece.index, ["", "", ""])
+            known[0] += piece.id
+            known[1] += piece.name
+            known[2] += piece.arguments
+    assert list(parts) == list(range(len(parts)))
+    return tuple(ToolCall(*known) for known in parts.values())
 
 
 def ask(text: str = "How does water reach the wheel?", max_tokens: int | None = None) -> ModelRequest:

@@ -14,6 +14,7 @@ from orchestrator.backends.openai_stream import ReplyAssembler, new_call_id
 from orchestrator.backends.openai_text import TextJoiner, scrub
 from orchestrator.backends.openai_tools import ToolCallAssembler
 from orchestrator.backends.openai_wire import FunctionWire, NotJSON, ToolCallWire, decode_chunk
+from tests.backends.recorder import put_together
 
 
 def assemble(payloads: list[object]) -> tuple[ModelReply, list[Delta]]:
@@ -28,18 +29,10 @@ def assemble(payloads: list[object]) -> tuple[ModelReply, list[Delta]]:
     return assembler.reply(), [delta for delta in deltas if delta is not None]
 
 
-def replay(deltas: list[Delta]) -> tuple[str, str, list[tuple[str, str, str]]]:
-    """What a reader of the deltas puts together: text, reasoning, and (id, name, arguments) of each call."""
-    calls: dict[int, list[str]] = {}
-    for delta in deltas:
-        for part in delta.tool_calls:
-            call = calls.setdefault(part.index, ["", "", ""])
-            call[0] += part.id
-            call[1] += part.name
-            call[2] += part.arguments
-    assert list(calls) == list(range(len(calls)))
+def replay(deltas: list[Delta]) -> tuple[str, str, tuple[ToolCall, ...]]:
+    """What a reader of the deltas puts together: text, reasoning, and the tool calls."""
     text = "".join(delta.text for delta in deltas)
-    return text, "".join(delta.reasoning for delta in deltas), [(a, b, c) for a, b, c in calls.values()]
+    return text, "".join(delta.reasoning for delta in deltas), put_together(deltas)
 
 
 def pieces(text: str, cuts: list[int]) -> list[str]:
@@ -74,7 +67,7 @@ def test_any_cutting_of_an_answer_gives_the_same_reply_and_deltas_that_add_up(
     ]
     seen_text, seen_reasoning, seen_calls = replay(deltas)
     assert (seen_text, seen_reasoning) == (text, reasoning)
-    assert seen_calls == [(c.id, c.name, c.arguments) for c in reply.message.tool_calls]
+    assert seen_calls == reply.message.tool_calls
     assert reply.malformed == ()
 
 
