@@ -210,27 +210,3 @@ class Attempt:
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise CallerGone("the reader of the stream left", usage=self.usage_so_far) from None
         self.delivered = True
-
-
-async def slot(
-    connect: Callable[[], Connection], work: "trio.MemoryReceiveChannel[Attempt]", *, grace: float = 5.0
-) -> None:
-    """A long-lived worker with a connection of its own: runs one attempt after the other until its work ends.
-
-    One cancel scope serves all attempts, since making one costs as much as a task switch; an attempt that is cut short
-    takes the scope with it and the slot goes on in a new one. A scope that was cancelled too late, when its attempt was
-    over, ends at the next `receive`, which takes no attempt before it looks.
-
-    `grace` bounds in seconds how long closing the connection may take when the slot itself is cancelled.
-    """
-    connection = connect()
-    try:
-        ended = False
-        while not ended:
-            with trio.CancelScope() as scope:
-                async for attempt in work:
-                    await attempt.run(connection, scope)
-                ended = True
-    finally:
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + grace):
-            await connection.aclose()

@@ -40,7 +40,8 @@ class CallInbox:
             self._bell.set()
 
     async def submit(self, call: Call) -> None:
-        # Whoever waits here found the channel full, so the owner is awake and will come to it.
+        if self.closed:
+            raise self._closed_error()
         try:
             await self._send.send(call)
         except (trio.BrokenResourceError, trio.ClosedResourceError):

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from agents.errors import CallerGone, ModelError, OwnerClosed, QueueTimeout, Refused
 from agents.messages import ModelReply, Usage
 from agents.port import Call, Flow
-from orchestrator.attempt import Attempt, Clocks, slot
+from orchestrator.attempt import Attempt, Clocks
 from orchestrator.backends.base import Backend
 from orchestrator.inbox import CallInbox
 from orchestrator.policy.breaker import Breaker, BreakerConfig
@@ -31,6 +31,7 @@ from orchestrator.policy.limits import InFlightSpec, LimitSet, LimitSpec
 from orchestrator.policy.retry import GiveUp
 from orchestrator.policy.ticket import Ticket
 from orchestrator.policy.timers import Timers
+from orchestrator.slots import Slots
 from orchestrator.statistics import OwnerStatistics, take_statistics
 from orchestrator.transitions import Hook, Transition, TransitionKind, hooks_by_kind
 
@@ -57,18 +58,6 @@ class OwnerConfig(Struct, frozen=True):
     clocks: Clocks = field(default_factory=Clocks)
 
 
-class _Lane:
-    """The slots of one endpoint: they start when first needed and live as long as the owner."""
-
-    __slots__ = ("connect", "receive", "send", "slots")
-
-    def __init__(self, backend: Backend) -> None:
-        self.connect = backend.connect
-        # The policy bounds the attempts in flight, so this channel never holds more than that.
-        self.send, self.receive = trio.open_memory_channel[Attempt](math.inf)
-        self.slots = 0
-
-
 class Owner:
     """Owns one backend. Use: `await nursery.start(owner.run)`, then `OwnerPort(owner.inbox, flow)` for callers.
 
@@ -92,10 +81,9 @@ class Owner:
         self._hooks = hooks_by_kind(hooks)
         self._on_turn = on_turn
         self._rng = rng or random.Random()
-        self._lanes = [_Lane(endpoint.backend) for endpoint in endpoints]
         self._open: dict[Call, Attempt | None] = {}
         self._policy: Dispatcher | None = None
-        self._slots: trio.Nursery | None = None
+        self._slots: list[Slots] = []
         self._clocks: Timers[Attempt] = Timers(lambda attempt: attempt.outcome is None)
         self._now: Callable[[], float] = trio.current_time
         self._faulty = False
@@ -108,13 +96,14 @@ class Owner:
         self._now = trio.lowlevel.current_clock().current_time
         self._policy = self._make_policy(self._now())
         try:
-            async with trio.open_nursery() as self._slots:
+            async with trio.open_nursery() as nursery:
+                self._slots = [Slots(endpoint.name, endpoint.backend.connect, nursery) for endpoint in self.endpoints]
                 task_status.started()
                 try:
                     await self._serve(self._policy)
                 finally:
                     self._end_calls()
-                    self._slots.cancel_scope.cancel()
+                    nursery.cancel_scope.cancel()
         finally:
             self._end_calls()
 
@@ -203,17 +192,12 @@ class Owner:
 
     def _start(self, ticket: Ticket, endpoint: EndpointState, now: float) -> None:
         call: Call = ticket.call
-        lane = self._lanes[endpoint.index]
-        if endpoint.concurrency.in_flight > lane.slots:
-            assert self._slots is not None
-            lane.slots += 1
-            self._slots.start_soon(slot, lane.connect, lane.receive, name=f"slot {endpoint.name}/{lane.slots}")
         attempt = Attempt(
             call, endpoint.name, self.config.clocks, self.inbox.note, self._now, now=now, delivered=ticket.delivered
         )
         self._open[call] = attempt
         self._clocks.add(attempt.due(), attempt)
-        lane.send.send_nowait(attempt)
+        self._slots[endpoint.index].start(attempt)
         waited = now - ticket.eligible_since
         ticket.waited += waited
         self._emit("started", ticket, now, waited=waited)

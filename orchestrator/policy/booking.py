@@ -69,9 +69,14 @@ class Booking:
         for lease in ticket.leases:
             if attempt.written_at is not None:
                 lease.written(attempt.written_at)
-            if attempt.headers_at is not None:
-                lease.headers(attempt.headers_at)
-            lease.settle(input=booked.input, output=booked.output, now=now, worked=booked.worked, cached=booked.cached)
+            lease.settle(
+                input=booked.input,
+                output=booked.output,
+                now=now,
+                worked=booked.worked,
+                cached=booked.cached,
+                answered=attempt.headers_at,
+            )
         if attempt.readings:
             self._read(ticket, attempt, now)
         ticket.leases = ()

@@ -1,0 +1,83 @@
+"""The slots of one endpoint: long-lived workers, each with a connection of its own.
+
+The owner decides how many calls are in flight; a slot only carries one out. Slots start when they are first needed, and
+idle ones wait in a stack: the one used last goes next, so that few connections are kept warm rather than all a little.
+
+One cancel scope serves all attempts of a slot, since making one costs as much as a task switch. An attempt that is cut
+short takes the scope with it, and the slot goes on in a new one. A scope that was cancelled too late, when its attempt
+was over, ends at the slot's next wait, where no attempt can be lost.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import trio
+
+from orchestrator.attempt import Attempt
+from orchestrator.backends.base import Connection
+
+CLOSE_GRACE = 5.0
+"""Seconds that closing a connection may take when its slot ends."""
+
+
+class _Slot:
+    """A parked worker; `attempt` is handed over before it is woken."""
+
+    __slots__ = ("attempt", "task")
+
+    def __init__(self, task: trio.lowlevel.Task) -> None:
+        self.task = task
+        self.attempt: Attempt | None = None
+
+
+class Slots:
+    """Starts attempts on idle slots, or on new ones. `started` counts the slots there are."""
+
+    __slots__ = ("_connect", "_idle", "_name", "_nursery", "started")
+
+    def __init__(self, name: str, connect: Callable[[], Connection], nursery: trio.Nursery) -> None:
+        self._name = name
+        self._connect = connect
+        self._nursery = nursery
+        self._idle: list[_Slot] = []
+        self.started = 0
+
+    def start(self, attempt: Attempt) -> None:
+        """Runs the attempt; its outcome comes as a note."""
+        if self._idle:
+            slot = self._idle.pop()
+            slot.attempt = attempt
+            trio.lowlevel.reschedule(slot.task)
+        else:
+            self.started += 1
+            self._nursery.start_soon(self._work, attempt, name=f"slot {self._name}/{self.started}")
+
+    async def _work(self, first: Attempt) -> None:
+        connection = self._connect()
+        slot = _Slot(trio.lowlevel.current_task())
+        slot.attempt = first
+        try:
+            while True:
+                with trio.CancelScope() as scope:
+                    while True:
+                        attempt = slot.attempt or await self._next(slot)
+                        slot.attempt = None
+                        await attempt.run(connection, scope)
+        finally:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + CLOSE_GRACE):
+                await connection.aclose()
+
+    async def _next(self, slot: _Slot) -> Attempt:
+        idle = self._idle
+
+        def stop_waiting(_: Any) -> trio.lowlevel.Abort:
+            idle.remove(slot)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        idle.append(slot)
+        await trio.lowlevel.wait_task_rescheduled(stop_waiting)
+        assert slot.attempt is not None
+        return slot.attempt
+
+    def __repr__(self) -> str:
+        return f"<Slots {self._name} idle={len(self._idle)} of {self.started}>"
