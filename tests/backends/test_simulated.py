@@ -6,10 +6,9 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from agents.errors import InvalidLimits, Refused, Throttled
+from agents.errors import Throttled
 from agents.messages import Message, ModelReply, ModelRequest, ToolSpec
 from orchestrator.backends.simulated import (
-    FaultRule,
     SimConfig,
     SimLatency,
     SimLength,
@@ -17,17 +16,11 @@ from orchestrator.backends.simulated import (
     SimProvider,
     SimulatedBackend,
 )
+from tests.backends.in_process import STEADY, send
 from tests.backends.recorder import Recorder, ask
 
-STEADY = SimLatency(first_token=1.0, input_rate=math.inf, output_rate=10.0, spread=0.0, chunk_tokens=5)
 ADD = ToolSpec("add", "Adds.", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
 HUNDRED = SimLength(tokens=100, spread=0.0)
-
-
-async def send(
-    provider: SimProvider, request: ModelRequest | None = None, recorder: Recorder | None = None
-) -> ModelReply:
-    return await SimulatedBackend("sim", provider).connect().send(request or ask(), recorder or Recorder())
 
 
 async def test_tokens_come_at_the_modelled_speed(autojump_clock: MockClock) -> None:
@@ -86,50 +79,6 @@ async def test_interleaving_changes_no_answer(autojump_clock: MockClock) -> None
         for i in range(20):
             nursery.start_soon(one, i)
     assert [together[i] for i in range(20)] == one_by_one
-
-
-async def test_a_refusal_is_honest(autojump_clock: MockClock) -> None:
-    """A 429 names the limit, the call passes after `retry_after` and not before, and the readings agree."""
-    limits = (SimLimit(kind="requests", amount=2), SimLimit(kind="total_tokens", amount=100_000))
-    provider = SimProvider(SimConfig(limits=limits, latency=STEADY))
-    for _ in range(2):
-        await send(provider)
-    recorder = Recorder()
-    with pytest.raises(Throttled) as caught:
-        await send(provider, recorder=recorder)
-    assert caught.value.exhausted == {"requests"}
-    assert recorder.order == ["connected", "written", "headers"]
-    by_kind = {reading.kind: reading for reading in recorder.readings}
-    assert (by_kind["requests"].remaining, by_kind["requests"].limit) == (0, 2)
-    assert caught.value.retry_after is not None
-    await trio.sleep(caught.value.retry_after - 0.01)
-    with pytest.raises(Throttled):
-        await send(provider)
-    await trio.sleep(0.01)
-    await send(provider)
-    assert provider.statistics().refused == {"requests": 2}
-    assert provider.statistics().throttled == 2
-
-
-async def test_a_token_limit_is_named_though_some_of_it_is_left(autojump_clock: MockClock) -> None:
-    """A call that does not fit into what is left of a token limit is told which limit it was."""
-    provider = SimProvider(SimConfig(limits=(SimLimit(kind="total_tokens", amount=1500),), latency=STEADY))
-    await send(provider, ask(max_tokens=50))
-    with pytest.raises(Throttled) as caught:
-        await send(provider, ask(max_tokens=1480))
-    assert caught.value.exhausted == {"total_tokens"}
-
-
-async def test_too_many_in_flight_names_no_limit(autojump_clock: MockClock) -> None:
-    """Above the bound on calls in flight the answer is 429 without an exhausted limit or a time."""
-    provider = SimProvider(SimConfig(max_concurrency=1, latency=STEADY))
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(send, provider)
-        await trio.sleep(0.5)
-        with pytest.raises(Throttled) as caught:
-            await send(provider)
-        assert (caught.value.exhausted, caught.value.retry_after) == (frozenset(), None)
-    await send(provider)
 
 
 async def test_endpoints_share_one_key(autojump_clock: MockClock) -> None:
@@ -217,30 +166,6 @@ async def test_the_provider_counts_between_write_and_headers(autojump_clock: Moc
     assert all(-0.01 <= at <= 1.01 for at in counted)
 
 
-@pytest.mark.parametrize(
-    ("request_", "status", "code"),
-    [
-        (ModelRequest("sim", ()), 400, "invalid_value"),
-        (ask(max_tokens=0), 400, "invalid_value"),
-        (ModelRequest("other", ask().messages), 404, "model_not_found"),
-        (ask("word " * 3000), 400, "context_length_exceeded"),
-        (ModelRequest("sim", ask().messages, tool_choice={"function": 7}, tools=(ADD,)), 400, "invalid_value"),
-    ],
-)
-async def test_bad_requests_are_refused(
-    autojump_clock: MockClock, request_: ModelRequest, status: int, code: str
-) -> None:
-    """A request that makes no sense is the request's fault and takes nothing from any limit."""
-    limits = (SimLimit(kind="requests", amount=1),)
-    provider = SimProvider(SimConfig(models=("sim",), length=SimLength(context=2048), limits=limits))
-    with pytest.raises(Refused) as caught:
-        await send(provider, request_)
-    assert (caught.value.status, caught.value.code) == (status, code)
-    assert not caught.value.endpoint_fault
-    assert provider.statistics().refused == {"invalid": 1}
-    await send(provider)
-
-
 async def test_instant_answers_take_no_time_and_are_enforced(autojump_clock: MockClock) -> None:
     """An instant provider reports like any other, at once, and keeps its limits."""
     provider = SimProvider(SimConfig(instant=True, limits=(SimLimit(kind="requests", amount=1),)))
@@ -273,29 +198,3 @@ async def test_tool_calls_arrive_in_pieces_and_whole(autojump_clock: MockClock) 
     reply = await send(SimProvider(), ModelRequest("sim", (Message("user", "1?"),), tools=(ADD,)), recorder)
     assert recorder.calls == reply.message.tool_calls
     assert reply.finish_reason == "tool_calls"
-
-
-@pytest.mark.parametrize(
-    ("make", "field"),
-    [
-        (lambda: SimConfig(tool_calls=math.nan), "tool_calls"),
-        (lambda: SimConfig(max_concurrency=0), "max_concurrency"),
-        (lambda: SimLatency(output_rate=0), "latency.output_rate"),
-        (lambda: SimLatency(arrival=(2.0, 1.0)), "latency.arrival"),
-        (lambda: SimLength(tokens=-1), "length.tokens"),
-        (lambda: FaultRule(fault="stall", probability=1.5), "faults.probability"),
-        (lambda: FaultRule(fault="refuse", start=5, end=5), "faults.start"),
-        (lambda: FaultRule(fault="status", status=200), "faults.status"),
-        (lambda: FaultRule(fault="heartbeats"), "faults.seconds"),
-        (lambda: FaultRule(fault="stall", nth=(0,)), "faults.nth"),
-        (
-            lambda: SimProvider(SimConfig(limits=(SimLimit(kind="requests", amount=30, window=1.0),))),
-            "limits.requests.window",
-        ),
-    ],
-)
-def test_nonsense_is_refused_with_the_field(make: object, field: str) -> None:
-    """A configuration that makes no sense raises `InvalidLimits`, which names the field."""
-    with pytest.raises(InvalidLimits) as caught:
-        make()  # type: ignore[operator]
-    assert caught.value.field == field

@@ -1,7 +1,5 @@
 """Faults of the simulated provider, in-process: each is what its name says, when its rule says."""
 
-import math
-
 import pytest
 import trio
 from trio.testing import MockClock
@@ -12,15 +10,13 @@ from orchestrator.backends.sim_faults import Faults
 from orchestrator.backends.simulated import (
     FaultRule,
     SimConfig,
-    SimLatency,
     SimLength,
     SimLimit,
     SimProvider,
     SimulatedBackend,
 )
+from tests.backends.in_process import STEADY, send
 from tests.backends.recorder import Recorder, ask
-
-STEADY = SimLatency(first_token=1.0, input_rate=math.inf, output_rate=10.0, spread=0.0, chunk_tokens=5)
 
 
 def faulty(*rules: FaultRule, **more: object) -> SimProvider:
@@ -30,14 +26,14 @@ def faulty(*rules: FaultRule, **more: object) -> SimProvider:
 
 async def fails(provider: SimProvider, recorder: Recorder | None = None) -> ModelError:
     with pytest.raises(ModelError) as caught:
-        await SimulatedBackend("sim", provider).connect().send(ask(), recorder or Recorder())
+        await send(provider, recorder=recorder)
     assert provider.statistics().in_flight == 0
     return caught.value
 
 
 async def answers(provider: SimProvider, recorder: Recorder | None = None) -> Recorder:
     recorder = recorder or Recorder()
-    await SimulatedBackend("sim", provider).connect().send(ask(), recorder)
+    await send(provider, recorder=recorder)
     return recorder
 
 

@@ -1,0 +1,53 @@
+"""Metrics of runs, read from their events."""
+
+from agents.events import (
+    CancelRequested,
+    Event,
+    ModelReplied,
+    ModelRequested,
+    RunCreated,
+    RunEnded,
+    RunStarted,
+    ToolFinished,
+    ToolRefused,
+    ToolStarted,
+)
+from agents.journal import MemoryJournal
+from agents.lifecycle import State, StopReason
+from agents.messages import Message, ModelReply
+from orchestrator.instruments.prometheus import PrometheusHook
+from orchestrator.instruments.runs import MeteredJournal, RunMetrics
+from tests.instruments.seen import samples, value
+
+RUN = "s/1"
+EVENTS: list[tuple[Event, State]] = [
+    (RunCreated(run=RUN, agent="a", model="m", messages=(), limits={}), State.CREATED),
+    (RunStarted(run=RUN), State.RUNNING),
+    (ModelRequested(run=RUN, step=1, attempt=1, reserved_tokens=1, reserved_micro_dollars=0), State.WAITING_MODEL),
+    (ModelReplied(run=RUN, step=1, attempt=1, reply=ModelReply(Message("assistant"), "tool_calls")), State.RUNNING),
+    (ToolStarted(run=RUN, step=1, index=0, call="c0", name="t", key="k0"), State.WAITING_TOOL),
+    (ToolStarted(run=RUN, step=1, index=1, call="c1", name="t", key="k1"), State.WAITING_TOOL),
+    (ToolFinished(run=RUN, step=1, index=0, call="c0", name="t", outcome="ok", content=""), State.WAITING_TOOL),
+    (ToolFinished(run=RUN, step=1, index=1, call="c1", name="t", outcome="timeout", content=""), State.RUNNING),
+    (
+        ToolRefused(run=RUN, step=1, index=2, call="c2", name="t", outcome="refused_budget", content=""),
+        State.RUNNING,
+    ),
+    (CancelRequested(run=RUN, source="user", reason="cancelled"), State.CANCELLING),
+]
+
+
+async def test_runs_are_counted_by_what_they_have_open() -> None:
+    """The gauge of open runs follows each event, and the end leaves only sums by reason and outcome."""
+    hook = PrometheusHook()
+    journal = MeteredJournal(memory := MemoryJournal(), RunMetrics(hook.registry))
+    for event, state in EVENTS:
+        await journal.append([event])
+        assert value(hook, "runs", state=state) == 1
+        assert sum(number for (name, _), number in samples(hook).items() if name == "headrace_runs") == 1
+    await journal.append([RunEnded(run=RUN, reason=StopReason.CANCELLED, state=State.CANCELLED)])
+    assert sum(number for (name, _), number in samples(hook).items() if name == "headrace_runs") == 0
+    assert value(hook, "runs_finished_total", state="cancelled", reason="cancelled") == 1
+    for outcome in ("ok", "timeout", "refused_budget"):
+        assert value(hook, "tool_calls_total", outcome=outcome) == 1
+    assert value(hook, "log_append_seconds_count") == len(memory)
