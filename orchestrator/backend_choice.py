@@ -66,11 +66,11 @@ class BackendChoice(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.kind == "openai" and not self.model:
-            raise InvalidLimits("model", "the openai backend needs the model's name")
+            raise InvalidLimits("--model", "the openai backend needs the model's name")
         if not self.speed > 0:
-            raise InvalidLimits("speed", f"must be above 0, not {self.speed:g}")
+            raise InvalidLimits("--speed", f"must be above 0, not {self.speed:g}")
         if self.kind != "openai" and (self.base_url or self.api_key_env):
-            raise InvalidLimits("base_url, api_key_env", f"the {self.kind} backend has none")
+            raise InvalidLimits("--base-url, --api-key-env", f"the {self.kind} backend has none")
 
     @property
     def url(self) -> str:
@@ -88,7 +88,11 @@ def make_backend(choice: BackendChoice) -> Backend:
     if choice.kind == "simulated":
         return SimulatedBackend("simulated", SimProvider(simulated_config(choice)))
     key_env = choice.api_key_env or (OPENAI_KEY if choice.url == OPENAI_URL else None)
-    return OpenAIBackend(OpenAIConfig(name="openai", base_url=choice.url, api_key_env=key_env))
+    try:
+        return OpenAIBackend(OpenAIConfig(name="openai", base_url=choice.url, api_key_env=key_env))
+    except InvalidLimits as error:
+        option = "--" + error.field.rpartition(".")[2].replace("_", "-")
+        raise InvalidLimits(option, error.message.removeprefix(f"{error.field}: ")) from None
 
 
 def make_endpoint(choice: BackendChoice, backend: Backend) -> Endpoint:
@@ -143,7 +147,7 @@ async def check_reachable(choice: BackendChoice) -> None:
     try:
         port = parts.port or (443 if parts.scheme == "https" else 80)
     except ValueError:
-        raise InvalidLimits("base_url", f"{choice.url} has no usable port") from None
+        raise InvalidLimits("--base-url", f"{choice.url} has no usable port") from None
     try:
         with trio.fail_after(REACH_SECONDS):
             stream = await trio.open_tcp_stream(host, port)

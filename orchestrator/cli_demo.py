@@ -16,7 +16,7 @@ def demo(
     simulated: Annotated[bool, typer.Option("--simulated", help="Use the simulated model from the start.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the results as one JSON object.")] = False,
 ) -> None:
-    """Shows agents of three tenants sharing one rate-limited model, fairly by weight."""
+    """Shows many agents share one small model fairly."""
     options = DemoOptions(
         require_local=require_local or bool(os.environ.get("CI")),
         simulated=simulated,

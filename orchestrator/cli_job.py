@@ -69,9 +69,18 @@ def start(
     json: Annotated[
         bool, typer.Option("--json", help="End with the summary as one JSON object, on stdout if results go to a file.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no warnings.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every step of every call on stderr.")] = False,
+    log_json: Annotated[
+        bool, typer.Option("--log-json", help="Log as JSON objects on stderr, instead of showing progress.")
+    ] = False,
+    metrics: Annotated[
+        Path | None, typer.Option(help="A file for Prometheus metrics, rewritten every 5 seconds and at the end.")
+    ] = None,
 ) -> None:
-    """Runs one prompt over many inputs and writes the results as JSON Lines.
+    """Runs one prompt over many inputs.
+
+    Results are written as JSON Lines: one object per input, when its answer is complete.
 
     Exit codes: 0 all done; 1 some items failed; 2 wrong usage, inputs or configuration, nothing was started;
     3 the backend cannot be used, nothing could be done; 130 interrupted.
@@ -112,5 +121,8 @@ def start(
         price=read_price(price_input, price_output),
         json=json,
         quiet=quiet,
+        verbose=verbose,
+        log_json=log_json,
+        metrics=metrics,
     )
     raise typer.Exit(trio.run(start_job, options, restrict_keyboard_interrupt_to_checkpoints=True))

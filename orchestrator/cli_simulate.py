@@ -29,10 +29,14 @@ def simulate(
     tokens: Annotated[float, typer.Option(help="Median length of an answer.")] = 100.0,
     first_token: Annotated[float, typer.Option(help="Seconds until the first token.")] = 0.25,
     rate: Annotated[float, typer.Option(help="Output tokens a second, per call.")] = 60.0,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="A model that it serves; may be repeated. Without it, every name is served."),
+    ] = None,
     api_key: Annotated[list[str] | None, typer.Option(help="A key to ask for; may be repeated.")] = None,
     seed: Annotated[int, typer.Option(help="The same seed and requests give the same answers.")] = 0,
 ) -> None:
-    """Serves a simulated provider over HTTP until it is stopped."""
+    """Serves a simulated provider over HTTP."""
     limits = _limits(rpm, tpm, algorithm, counted)
     config = SimConfig(
         seed=seed,
@@ -41,6 +45,7 @@ def simulate(
         limits=limits,
         max_concurrency=max_concurrency,
         api_keys=tuple(api_key or ()),
+        models=tuple(model or ()),
     )
     raise typer.Exit(trio.run(until_signalled, partial(_serve, config, host, port), ""))
 

@@ -20,7 +20,7 @@ from orchestrator.backend_choice import BackendChoice, BackendError
 from orchestrator.demo_report import DemoAnswer, DemoReport, print_report
 from orchestrator.demo_tasks import DemoItem, DemoTenant, tenants
 from orchestrator.embedded import Embedded, EmbeddedConfig, open_embedded
-from orchestrator.exits import BACKEND, DONE, SOME_FAILED, complain
+from orchestrator.exits import BACKEND, DONE, SOME_FAILED, complain, say
 from orchestrator.policy.dispatch import TenantConfig
 from orchestrator.progress import Display, LiveDisplay, PlainDisplay, Snapshot, watch
 from orchestrator.signals import SignalEnd, until_signalled
@@ -169,11 +169,6 @@ def introduce(shown: tuple[DemoTenant, ...], choice: BackendChoice) -> None:
     say(f"{agents} agents of {len(shown)} tenants start at the same time; {choice.concurrency} calls may be in flight.")
     for tenant in shown:
         say(f"  {tenant.name}, weight {tenant.weight:g}: {len(tenant.items)} agents {tenant.about}")
-
-
-def say(text: str) -> None:
-    """A line for the one who watches; standard output is for results."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def _choose_display() -> Display:

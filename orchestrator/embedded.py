@@ -60,11 +60,16 @@ class Embedded(Struct, frozen=True):
 
 @asynccontextmanager
 async def open_embedded(
-    config: EmbeddedConfig, *, hooks: Sequence[Hook] = (), on_lost: Callable[[str], None] = lambda _: None
+    config: EmbeddedConfig,
+    *,
+    hooks: Sequence[Hook] = (),
+    on_turn: Callable[[float], None] | None = None,
+    on_lost: Callable[[str], None] = lambda _: None,
 ) -> AsyncGenerator[Embedded, None]:
     """Starts the backend and its owner, and stops them on leaving.
 
-    `on_lost` is told why, if a local server is given up after it had started; calls then fail as `Unavailable`.
+    `on_turn` is told the seconds of each of the owner's turns. `on_lost` is told why, if a local server is given up
+    after it had started; calls then fail as `Unavailable`.
     Raises `BackendError` where the backend cannot be reached or started, `InvalidLimits` for a bad configuration.
     """
     backend = make_backend(config.backend)
@@ -81,6 +86,7 @@ async def open_embedded(
         ),
         [endpoint],
         hooks=hooks,
+        on_turn=on_turn,
     )
     try:
         async with trio.open_nursery() as nursery:

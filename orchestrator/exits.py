@@ -15,4 +15,9 @@ INTERRUPTED: Final = 130
 
 def complain(message: str) -> None:
     """One message on standard error."""
-    print(f"headrace: {message}", file=sys.stderr, flush=True)
+    say(f"headrace: {message}")
+
+
+def say(line: str) -> None:
+    """A line for the one who watches; standard output is for results."""
+    print(line, file=sys.stderr, flush=True)

@@ -3,11 +3,14 @@
 The rules look at how runs end, after their retries:
 
 - A refusal that any request would get (a wrong key, no quota) stops the job at once.
-- The provider's failures in a row (unreachable, broken off, overloaded): 3 while nothing ever succeeded, else one per
-  worker and 3 more, since one outage fails every live run together.
+- The provider's failures in a row (unreachable, broken off, overloaded). While nothing ever succeeded: 3 tries in vain,
+  which one run's retries may make up. Afterwards one run per worker and 3 more, since one outage fails every live run
+  together.
 - The same refusal in a row (an unknown model, a field it does not take): 5 while nothing ever succeeded. Afterwards
   refusals are about single inputs and stop nothing.
 """
+
+import math
 
 from agents.errors import ModelError, Refused
 
@@ -16,10 +19,14 @@ REFUSED_IN_A_ROW = 5
 
 
 class Fuse:
-    """Counts endings; `note` returns why the job must stop, or None. Pure state, no clock."""
+    """Counts endings; `failed` returns why the job must stop, or None. Pure state, no clock.
 
-    def __init__(self, workers: int) -> None:
+    `attempts` is how many tries a run's call had when it ends in a failure of the provider.
+    """
+
+    def __init__(self, workers: int, attempts: int = 1) -> None:
         self._workers = workers
+        self._first = math.ceil(UNAVAILABLE_IN_A_ROW / attempts)
         self._succeeded = False
         self._unavailable = 0
         self._refused = 0
@@ -50,9 +57,11 @@ class Fuse:
             return None
         self._unavailable += 1
         self._provider_failure = f"the backend cannot be used: {error.message}"
-        allowed = UNAVAILABLE_IN_A_ROW + (self._workers if self._succeeded else 0)
+        allowed = self._workers + UNAVAILABLE_IN_A_ROW if self._succeeded else self._first
         if self._unavailable < allowed:
             return None
+        if self._unavailable == 1:
+            return self._provider_failure
         return f"{self._provider_failure} ({self._unavailable} runs in a row ended so)"
 
     def _note_refusal(self, error: Refused) -> str | None:

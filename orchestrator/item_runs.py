@@ -12,7 +12,7 @@ from agents.log import JournalLost
 from agents.loop import run_agent
 from agents.messages import ModelReply, ModelRequest
 from agents.money import Price, PriceList
-from agents.port import Flow, ModelPort, Priority
+from agents.port import Flow, Journal, ModelPort, Priority
 from agents.result import RunResult
 from agents.spec import AgentSpec
 from orchestrator.fuse import Fuse
@@ -45,12 +45,21 @@ class RunOptions(Struct, frozen=True, kw_only=True):
 class ItemRuns:
     """Implements `orchestrator.jobs.RunItem`. `on_hopeless` is told why the job should stop, at most once."""
 
-    def __init__(self, options: RunOptions, models: Models, fuse: Fuse, on_hopeless: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        options: RunOptions,
+        models: Models,
+        fuse: Fuse,
+        on_hopeless: Callable[[str], None],
+        *,
+        journal: Callable[[], Journal] = MemoryJournal,
+    ) -> None:
         self._options = options
         self._prices = PriceList({} if options.price is None else {options.agent.model: options.price})
         self._models = models
         self._fuse = fuse
         self._on_hopeless = on_hopeless
+        self._journal = journal
 
     async def run(self, item: Item, prompt: str) -> ItemResult:
         """One item, from its prompt to its result."""
@@ -62,7 +71,7 @@ class ItemRuns:
                 options.agent,
                 prompt,
                 model=port,
-                journal=MemoryJournal(),
+                journal=self._journal(),
                 prices=self._prices,
                 run=f"{options.job}/{flow.run}",
                 priority=options.priority,

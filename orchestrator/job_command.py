@@ -15,20 +15,25 @@ import trio
 from rich.console import Console
 
 from agents.errors import HeadraceError
+from agents.journal import MemoryJournal
 from agents.lifecycle import StopReason
 from orchestrator.backend_choice import BackendError
 from orchestrator.embedded import Embedded, EmbeddedConfig, open_embedded
-from orchestrator.exits import BACKEND, DONE, SOME_FAILED, USAGE, complain
+from orchestrator.exits import BACKEND, DONE, SOME_FAILED, USAGE, complain, say
 from orchestrator.fuse import Fuse
 from orchestrator.inputs import InputStream, Item, Unreadable, check_sources
 from orchestrator.item_runs import ItemRuns
+from orchestrator.job_log import open_log
+from orchestrator.job_metrics import JobMetrics
 from orchestrator.job_options import JobOptions, check_options, job_spec, read_template, run_options
 from orchestrator.jobs import Job, JobReport, chain, peek
+from orchestrator.metrics_file import MetricsFile, check_metrics_path
 from orchestrator.outputs import ResultWriter, open_output
 from orchestrator.progress import Display, LiveDisplay, NoDisplay, PlainDisplay, Snapshot, watch
 from orchestrator.report import cost_dollars, job_table, summary
 from orchestrator.signals import SignalEnd, until_signalled
 from orchestrator.tally import Tally
+from orchestrator.transitions import Hook
 
 
 async def start_job(options: JobOptions) -> int:
@@ -57,13 +62,18 @@ class _JobCommand:
         self._template = read_template(options)
         sources = check_sources(options.inputs, options.input_format, skip=options.output)
         self._stream = InputStream(sources, options.input_format, skip=options.output)
+        self._metrics: JobMetrics | None = None
+        self._file: MetricsFile | None = None
+        if options.metrics is not None:
+            check_metrics_path(options.metrics)
+            self._metrics = JobMetrics([options.tenant], options.price)
         self._tally = Tally([options.tenant])
-        self._fuse = Fuse(options.workers)
+        self._fuse = Fuse(options.workers, options.retries + 1)
         self._job: Job | None = None
         self._writer: ResultWriter | None = None
         self._began = 0.0
         self._note = ""
-        self._display: Display = NoDisplay()
+        self._display: Display = NoDisplay(say)
 
     async def run(self) -> int:
         """Checks, starts, works, reports. Raises `HeadraceError` while nothing has been started."""
@@ -75,15 +85,50 @@ class _JobCommand:
             config = EmbeddedConfig(
                 backend=options.backend, retries=options.retries, default_max_tokens=options.max_tokens
             )
-            embedded = await stack.enter_async_context(open_embedded(config, hooks=[self._tally], on_lost=self._stop))
+            embedded = await stack.enter_async_context(
+                open_embedded(
+                    config,
+                    hooks=self._hooks(),
+                    on_turn=None if self._metrics is None else self._metrics.on_turn,
+                    on_lost=self._stop,
+                )
+            )
+            if self._metrics is not None and options.metrics is not None:
+                self._metrics.watch(embedded.owner)
+                self._file = MetricsFile(options.metrics, self._metrics.exposition, self._say_problem)
+                self._file.begin()
+                stack.callback(self._file.write)
             self._writer = await stack.enter_async_context(open_output(options.output, overwrite=options.overwrite))
             report = await self._work(embedded, every)
         return self._end(report)
 
+    def _hooks(self) -> list[Hook]:
+        options = self._options
+        hooks: list[Hook] = [self._tally]
+        if self._metrics is not None:
+            hooks.append(self._metrics.hook)
+        if options.verbose or options.log_json or not options.quiet:
+            hooks.append(
+                open_log(
+                    self._say,
+                    verbose=options.verbose,
+                    json=options.log_json,
+                    colours=sys.stderr.isatty(),
+                )
+            )
+        return hooks
+
+    def _say_problem(self, message: str) -> None:
+        self._say(f"headrace: {message}")
+
+    def _say(self, line: str) -> None:
+        self._display.say(line)  # whichever display there is by then
+
     async def _work(self, embedded: Embedded, items: AsyncIterator[Item | Unreadable]) -> JobReport:
         assert self._writer is not None
         writer = self._writer
-        runs = ItemRuns(run_options(self._options), embedded, self._fuse, self._stop)
+        journal = MemoryJournal if self._metrics is None else self._metrics.journal
+        runs = ItemRuns(run_options(self._options), embedded, self._fuse, self._stop, journal=journal)
         job = self._job = Job(
             job_spec(self._options, self._template), items, runs.run, lambda result: writer.write(result.line())
         )
@@ -93,6 +138,8 @@ class _JobCommand:
         with self._display as display:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(watch, display, self._snapshot)
+                if self._file is not None:
+                    nursery.start_soon(self._file.run)
                 report = await job.run()
                 nursery.cancel_scope.cancel()
         return report
@@ -121,12 +168,13 @@ class _JobCommand:
     # Showing
 
     def _choose_display(self, writer: ResultWriter) -> Display:
-        if self._options.quiet or (self._options.json and self._options.output is None):
-            return NoDisplay()
+        options = self._options
+        if options.quiet or options.log_json or (options.json and options.output is None):
+            return NoDisplay(say)
         # Results on the same terminal would run into a live line.
         if sys.stderr.isatty() and not writer.is_terminal:
-            return LiveDisplay(Console(stderr=True), self._options.name)
-        return PlainDisplay(lambda line: print(line, file=sys.stderr, flush=True), self._options.name)
+            return LiveDisplay(Console(stderr=True), options.name)
+        return PlainDisplay(say, options.name)
 
     def _snapshot(self) -> Snapshot:
         job, stream, usage = self._job, self._stream, self._tally.usage

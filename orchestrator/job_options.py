@@ -19,7 +19,9 @@ MAX_PROMPT_BYTES = 1024 * 1024
 
 
 class JobOptions(Struct, frozen=True, kw_only=True):
-    """What a person chose. `output` None is standard output; `grace` in seconds; `price` None is unknown."""
+    """What a person chose. `output` None is standard output; `grace` in seconds; `price` None is unknown, and
+    `metrics` None is no file.
+    """
 
     inputs: tuple[str, ...]
     backend: BackendChoice
@@ -43,6 +45,9 @@ class JobOptions(Struct, frozen=True, kw_only=True):
     price: Price | None = None
     json: bool = False
     quiet: bool = False
+    verbose: bool = False
+    log_json: bool = False
+    metrics: Path | None = None
 
 
 def check_options(options: JobOptions) -> None:

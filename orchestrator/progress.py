@@ -66,6 +66,10 @@ class Display(Protocol):
 
     def show(self, snapshot: Snapshot) -> None: ...
 
+    def say(self, line: str) -> None:
+        """Writes a line where it does not run into what is drawn."""
+        ...
+
     def __enter__(self) -> Self: ...
 
     def __exit__(
@@ -110,6 +114,9 @@ class LiveDisplay:
         figures = Text(figures_line(snapshot, rate), style="dim", overflow="ellipsis", no_wrap=True)
         self._live.update(Group(grid, figures), refresh=True)
 
+    def say(self, line: str) -> None:
+        self._live.console.print(Text.from_ansi(line), soft_wrap=True)
+
 
 class PlainDisplay:
     """One line every few seconds, for logs and pipes."""
@@ -131,14 +138,20 @@ class PlainDisplay:
 
     def show(self, snapshot: Snapshot) -> None:
         rate = self._rate.update(snapshot.seconds, snapshot.ended)
-        self._write(f"{self._title}: {count(snapshot)}, {figures_line(snapshot, rate)}")
+        self.say(f"{self._title}: {count(snapshot)}, {figures_line(snapshot, rate)}")
+
+    def say(self, line: str) -> None:
+        self._write(line)
 
 
 class NoDisplay(PlainDisplay):
-    """Shows nothing."""
+    """Says what it is told to say, and shows nothing."""
 
-    def __init__(self) -> None:
-        super().__init__(lambda _: None, "")
+    def __init__(self, write: Callable[[str], None]) -> None:
+        super().__init__(write, "")
+
+    def show(self, snapshot: Snapshot) -> None:
+        pass
 
 
 def count(snapshot: Snapshot) -> str:
@@ -157,7 +170,7 @@ def figures_line(snapshot: Snapshot, rate: float) -> str:
     parts.append(f"{short(snapshot.tokens)} tokens")
     if snapshot.cost is not None:
         parts.append(dollars(snapshot.cost))
-    if snapshot.total is not None and rate > 0:
+    if snapshot.total is not None and snapshot.done and rate > 0:
         left = max(0.0, snapshot.total - snapshot.ended) / rate
         parts.append(f"{duration(left)} left")
     if snapshot.note:
@@ -179,7 +192,9 @@ def dollars(amount: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`42 s`, `3 min 5 s`, `2 h 10 min`."""
+    """`0.4 s`, `42 s`, `3 min 5 s`, `2 h 10 min`."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

@@ -40,12 +40,16 @@ class _Burst(Struct):
 
 
 class LogHook:
-    """Implements `orchestrator.transitions.Hook`. What is below `level` is not even asked for."""
+    """Implements `orchestrator.transitions.Hook`. What is below `level` is not even asked for.
 
-    __slots__ = ("_bursts", "_debug", "_info", "_log", "wants")
+    `burst` is how many equal warnings are written in `SPAN` seconds.
+    """
 
-    def __init__(self, log: FilteringBoundLogger, level: Level = "info") -> None:
+    __slots__ = ("_burst", "_bursts", "_debug", "_info", "_log", "wants")
+
+    def __init__(self, log: FilteringBoundLogger, level: Level = "info", *, burst: int = BURST) -> None:
         self._log = log
+        self._burst = burst
         self._debug = level == "debug"
         self.wants = frozenset(ALL_KINDS if self._debug else ("retrying", "finished"))
         self._info = self._debug or level == "info"
@@ -66,7 +70,7 @@ class LogHook:
         if burst is None or transition.at - burst.since > SPAN:
             suppressed = 0 if burst is None else burst.suppressed
             burst = self._bursts[key] = _Burst(transition.at, suppressed=suppressed)
-        if burst.written >= BURST:
+        if burst.written >= self._burst:
             burst.suppressed += 1
             return
         burst.written += 1

@@ -251,11 +251,12 @@ def test_a_wrong_key_stops_at_once() -> None:
 
 
 def test_an_unreachable_backend_stops_after_a_few() -> None:
-    """Three failures of the provider in a row stop a job that never got an answer; other errors do not count."""
+    """Three failed tries in a row, retries counted, stop a job that never got an answer; other errors do not count."""
     down = Unavailable("connection refused", worked=False)
     fuse = Fuse(64)
     assert feed(fuse, down, TooLarge("too large"), Overloaded("busy")) == [None, None, None]
     assert "connection refused (3 runs in a row" in str(feed(fuse, down)[0])
+    assert feed(Fuse(64, attempts=6), down) == ["the backend cannot be used: connection refused"]
 
 
 def test_one_outage_under_way_does_not_stop_a_job() -> None:
