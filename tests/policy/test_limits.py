@@ -179,6 +179,17 @@ def test_a_settlement_that_frees_too_little_still_brings_the_time_forward() -> N
     assert blocked(limits, ticket(50), 21.0).until == pytest.approx(60.05)
 
 
+def test_late_headers_of_an_early_call_bring_the_time_forward() -> None:
+    """A call that was held is known to have been counted long ago: its room comes before that of the one told of."""
+    limits = LimitSet([tokens(100)])
+    early = limits.reserve(ticket(60), 0.0)
+    early.written(0.0)
+    spend(limits, ticket(30), 10.0)
+    assert blocked(limits, ticket(30), 20.0).until == pytest.approx(70.05)
+    assert early.headers(20.0)
+    assert blocked(limits, ticket(30), 20.0).until == pytest.approx(61.05)
+
+
 def test_what_live_calls_hold_never_ages_out() -> None:
     """Without headers no time is named at which there is room; the amount waits for the call, however long."""
     limits = LimitSet([tokens(100)])

@@ -227,7 +227,7 @@ AMOUNTS: dict[str, Callable[[Plan], tuple[float, float]]] = {
 
 
 @pytest.mark.parametrize("counted", ["at_admission", "reconciled"])
-@settings(deadline=None)
+@settings(deadline=None, max_examples=70)
 @given(drawn=plans(), burst=st.sampled_from([1.0, 10.0, 60.0]), phase=st.integers(0, 59))
 def test_no_provider_ever_counts_more_than_the_limit(
     counted: Counted, drawn: list[Plan], burst: float, phase: int
@@ -243,7 +243,7 @@ def test_no_provider_ever_counts_more_than_the_limit(
     assert world.empty()
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=70)
 @given(drawn=plans(), burst=st.sampled_from([1.0, 60.0]))
 def test_several_limits_hold_together(drawn: list[Plan], burst: float) -> None:
     """A call reserves in all limits or none: requests, input and output each hold, and so does what is in flight."""
@@ -268,7 +268,7 @@ def test_several_limits_hold_together(drawn: list[Plan], burst: float) -> None:
     assert world.empty()
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=70)
 @given(drawn=plans())
 def test_output_as_produced_is_let_out_under_99_percent(drawn: list[Plan]) -> None:
     """Where output counts as produced, a call is dispatched only while the last minute's output is under 99 %."""
@@ -284,47 +284,60 @@ def test_output_as_produced_is_let_out_under_99_percent(drawn: list[Plan]) -> No
     assert world.empty()
 
 
-@settings(deadline=None)
-def fresh(limits: LimitSet, size: int, now: float) -> float:
-    """When a call of this size would be told to look again if nothing were remembered; 0 if it fits."""
+SIZES = (5, 20, 40, 60)
+STEPS = st.one_of(
+    st.tuples(st.sampled_from(["look", "spend"]), st.sampled_from(SIZES)),
+    st.tuples(st.just("wait"), st.sampled_from([2.0, 10.0, 30.0])),
+    st.tuples(st.sampled_from(["headers", "input", "settle"]), st.integers(0, 2)),
+)
+
+
+def look(limits: LimitSet, size: int, now: float, *, afresh: bool) -> float:
+    """When a call of this size would be told to look again, 0 if it fits. `afresh` remembers nothing of before."""
     window = limits._windows[0]
     kept = (window._look_until, window._look_need, window._told)
-    window._look_until = -INF
+    if afresh:
+        window._look_until = -INF
     answer = limits.check(Ticket(seq=0, tenant="a", input=size), now)
     window._look_until, window._look_need, window._told = kept
     return 0.0 if answer is None else answer.until
 
 
-@given(data=st.data())
-@settings(deadline=None)
-def test_nobody_is_told_to_look_too_late(data: st.DataObject) -> None:
+@settings(deadline=None, max_examples=150)
+@given(steps=st.lists(STEPS, min_size=30, max_size=60))
+def test_nobody_is_told_to_look_too_late(steps: list[tuple[str, float]]) -> None:
     """A remembered time is never later than a new one; whatever makes room earlier than was told says so."""
     limits = LimitSet([LimitSpec("total_tokens", 100, burst_seconds=60.0)])
-    leases: list[Lease] = []
+    held: list[Lease] = []
     told: dict[int, float] = {}
     now = 0.0
-    steps = st.tuples(st.sampled_from(["look", "headers", "settle", "wait"]), st.integers(1, 100), st.integers(0, 99))
-    for what, size, number in data.draw(st.lists(steps, max_size=60)):
+    for what, value in steps:
         freed = False
-        lease = leases[number % len(leases)] if leases else None
-        if what == "look":
-            call = Ticket(seq=0, tenant="a", input=size)
+        if what in ("look", "spend"):
+            call = Ticket(seq=0, tenant="a", input=int(value))
             answer = limits.check(call, now)
-            if answer is None:
-                leases.append(limits.reserve(call, now))
-                leases[-1].written(now)
+            if answer is not None:
+                told[int(value)] = answer.until
             else:
-                told[size] = answer.until
-                assert answer.until <= fresh(limits, size, now)
+                held.append(limits.reserve(call, now))
+                held[-1].written(now)
+                freed = what == "spend" and held.pop().headers(now)
         elif what == "wait":
-            now += number
-        elif lease is not None:
-            freed = lease.headers(now) if what == "headers" else lease.settle(input=number % 50, output=0, now=now)
+            now += value
+        elif value < len(held):
+            lease = held[int(value)]
+            if what == "input":
+                freed = lease.input_known(10, now)
+            else:
+                del held[int(value)]
+                freed = lease.headers(now) if what == "headers" else lease.settle(input=10, output=0, now=now)
         if freed:
             told.clear()
-        for size, until in told.items():
+        for size in SIZES:
+            afresh = look(limits, size, now, afresh=True)
+            assert look(limits, size, now, afresh=False) <= afresh
             # the pacer may still say "later"
-            assert now >= until or fresh(limits, size, now) >= until
+            assert now >= told.get(size, -INF) or afresh >= told[size]
 
 
 def backlog(rng: random.Random, limit: float, *, exact: bool, share: float = 0.01) -> Iterator[Plan]:
