@@ -57,7 +57,7 @@ async def test_a_reader_that_stops_stops_the_provider() -> None:
         before = -1.0
         while produced.total != before or before <= 0:
             before = produced.total
-            await trio.sleep(0.1)
+            await trio.testing.wait_all_tasks_blocked(0.01)
         assert before < 30_000
         while produced.total == before:
             await stream.receive_some(65536)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import trio
+import trio.testing
 
 from agents.errors import Refused
 from agents.messages import Message, ModelReply, ModelRequest, ToolCall, ToolSpec
@@ -222,7 +223,7 @@ async def test_a_slow_reader_stops_the_reading(connection: Connection) -> None:
         with trio.fail_after(LIMIT_SECONDS):
             await waiting.wait()
         seen = list(recorder.order)
-        await trio.sleep(0.3)
+        await trio.testing.wait_all_tasks_blocked(0.1)
         assert recorder.order == seen
         assert replies == []
         gate.set()
