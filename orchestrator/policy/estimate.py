@@ -37,6 +37,7 @@ MESSAGE_TOKENS = 4.0
 
 DECAY = 0.98
 SMOOTHING = 0.1
+STEADY = round(1 / SMOOTHING)
 OWN_CALLS = 10
 KEYS = 4096
 
@@ -67,8 +68,8 @@ class Average:
         self.value = 0.0
 
     def add(self, value: float) -> None:
-        self.n += 1
-        self.value += (value - self.value) * max(1 / self.n, SMOOTHING)
+        self.n = n = self.n + 1
+        self.value += (value - self.value) * (1 / n if n < STEADY else SMOOTHING)
 
 
 class Estimator:
@@ -126,12 +127,24 @@ class Estimator:
                 self._learn_hit(usage.cached, min(previous_input or 0.0, whole))
         if usage.output is not None:
             self._all_outputs.add(usage.output)
-            # taken out and put back, so that the keys stay in order of their last call
-            own = self._outputs.pop(key, None) or Average()
-            own.add(usage.output)
-            self._outputs[key] = own
-            if len(self._outputs) > self._keys:
-                del self._outputs[next(iter(self._outputs))]
+            self._own_outputs(key).add(usage.output)
+
+    def _own_outputs(self, key: Hashable) -> Average:
+        """The key's average, the youngest of all from now on; the oldest is forgotten where there are too many."""
+        outputs = self._outputs
+        own = outputs.get(key)
+        if own is None:
+            own = Average()
+            if len(outputs) >= self._keys:
+                del outputs[next(iter(outputs))]
+        elif 2 * len(outputs) < self._keys:
+            # none is near to being forgotten, so the order does not matter yet
+            return own
+        else:
+            # a dict keeps the order of insertion
+            del outputs[key]
+        outputs[key] = own
+        return own
 
     def _learn_input(self, whole: int, bytes: int, messages: int) -> None:
         estimate, _ = self.input(bytes, messages)

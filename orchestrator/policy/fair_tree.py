@@ -118,11 +118,6 @@ class Branch(Node, Generic[C]):
         self.active -= 1
         self._stale += 1
 
-    def advance(self, child: C) -> None:
-        """The child is about to be dispatched and charged: virtual time moves up to its counter."""
-        if child.counter > self.virtual:
-            self.virtual = child.counter
-
     def lowered(self, child: C) -> None:
         """The child's counter fell: moves it forward."""
         entry = child.entry

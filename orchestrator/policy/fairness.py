@@ -144,8 +144,10 @@ class FairQueue:
         tree = tenant.tree
         ticket.queue_node = job
         ticket.charge = charge
-        tenant.advance(job)
-        tree.advance(tenant)
+        if job.counter > tenant.virtual:
+            tenant.virtual = job.counter
+        if tenant.counter > tree.virtual:
+            tree.virtual = tenant.counter
         job.dispatched(charge)
         tenant.dispatched(charge)
         self._debts.dispatched(tree.priority, charge)

@@ -55,16 +55,19 @@ class RunOrder:
         if self._count < _MEMORY:
             self._count += 1
         self.mean += (service - self.mean) / self._count
-        state = self.runs.use(ticket.tenant, ticket.job, ticket.run)
+        state = ticket.run_state or self.runs.use(ticket.tenant, ticket.job, ticket.run)
         if state is not None:
             state.attained += service
 
     def _attained(self, ticket: Ticket) -> float:
-        state = self.runs.find(ticket.tenant, ticket.job, ticket.run)
+        state = ticket.run_state or self.runs.find(ticket.tenant, ticket.job, ticket.run)
         return 0.0 if state is None else state.attained
 
     def _bounded(self, ticket: Ticket, now: float) -> float:
-        attained = self._attained(ticket)
+        state = ticket.run_state or self.runs.find(ticket.tenant, ticket.job, ticket.run)
+        if state is None:
+            return now
+        attained = state.attained
         if attained <= 0.0:
             return now
         delay = self._seconds_per_mean * attained / self.mean

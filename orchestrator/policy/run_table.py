@@ -45,12 +45,17 @@ class RunTable:
             return None
         flow = (tenant, job, run)
         states = self._states
-        # a dict keeps the order of insertion: taking out and putting back makes this run the youngest
-        state = states.pop(flow, None)
+        state = states.get(flow)
         if state is None:
             state = RunState()
             if len(states) >= self._kept:
                 del states[next(iter(states))]
+        elif 2 * len(states) < self._kept:
+            # nobody is near to being forgotten, so the order of use does not matter yet
+            return state
+        else:
+            # a dict keeps the order of insertion: taking out and putting back makes this run the youngest
+            del states[flow]
         states[flow] = state
         return state
 
