@@ -106,10 +106,14 @@ class PrometheusHook(Collector):
             book.micro_dollars += self._cost(transition) or 0
 
     def _tenant(self, transition: Transition) -> TenantBook:
-        key = (transition.backend, self._labels.label(transition.flow.tenant))
-        book = self._tenants.get(key)
+        # a tenant with a label of its own is found by its name; only the others need to ask for theirs
+        tenant = transition.flow.tenant
+        book = self._tenants.get((transition.backend, tenant))
         if book is None:
-            book = self._tenants[key] = TenantBook()
+            key = (transition.backend, self._labels.label(tenant))
+            book = self._tenants.get(key)
+            if book is None:
+                book = self._tenants[key] = TenantBook()
         return book
 
     def _endpoint(self, transition: Transition) -> EndpointBook:
