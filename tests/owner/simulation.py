@@ -33,7 +33,7 @@ class Waits(Struct):
 
 
 class Load(Struct):
-    """`agents` of one tenant that call again `think` seconds after they were answered."""
+    """`agents` of one tenant that call again `think` seconds after they were answered; each time as a new run if `fresh`."""
 
     tenant: str
     agents: int
@@ -41,6 +41,7 @@ class Load(Struct):
     max_tokens: int = 100
     priority: Priority = Priority.STANDARD
     think: float = 0.0
+    fresh: bool = False
     waits: Waits = field(default_factory=Waits)
 
 
@@ -66,8 +67,9 @@ async def drive(owner: Owner, loads: Sequence[Load], *, seconds: float) -> None:
     """Runs the owner and the agents for so many virtual seconds."""
 
     async def agent(load: Load, number: int) -> None:
-        port = OwnerPort(owner.inbox, Flow(load.tenant, "job", f"run-{number}"), load.priority)
         for turn in range(1_000_000):
+            run = f"run-{number}-{turn}" if load.fresh else f"run-{number}"
+            port = OwnerPort(owner.inbox, Flow(load.tenant, "job", run), load.priority)
             text = f"{number} {turn} " + "word " * load.words
             began = trio.current_time()
             try:
