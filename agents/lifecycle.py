@@ -22,6 +22,8 @@ from agents.errors import HeadraceError
 
 
 class State(StrEnum):
+    """Where a run stands."""
+
     CREATED = "created"
     QUEUED = "queued"
     RUNNING = "running"
@@ -39,6 +41,8 @@ class State(StrEnum):
 
 
 class StopReason(StrEnum):
+    """Why a run ended; exactly one for each. `TERMINAL_STATE` says which state it leads to."""
+
     FINAL_ANSWER = "final_answer"
     CONVERGED = "converged"
     MAX_ROUNDS = "max_rounds"
@@ -141,6 +145,7 @@ class Lifecycle:
 
     @property
     def state(self) -> State:
+        """Where the run stands, named by the first thing it has open."""
         return self._state
 
     def queue(self) -> None:

@@ -230,16 +230,16 @@ def judge(answer: Answer, response_format: Mapping[str, object] | None) -> Stop 
         return Stop(StopReason.INVALID_ACTION, "the answer announces tool calls and has none")
     if not message.content.strip():
         return Stop(StopReason.INVALID_ACTION, "the answer is empty")
-    if wants_json(response_format) and not is_json(message.content):
+    if _wants_json(response_format) and not _is_json(message.content):
         return Stop(StopReason.MALFORMED_OUTPUT, "the answer is not the JSON that was asked for")
     return Stop(StopReason.FINAL_ANSWER)
 
 
-def wants_json(response_format: Mapping[str, object] | None) -> bool:
+def _wants_json(response_format: Mapping[str, object] | None) -> bool:
     return response_format is not None and response_format.get("type") in {"json_object", "json_schema"}
 
 
-def is_json(text: str) -> bool:
+def _is_json(text: str) -> bool:
     try:
         json.loads(text)
     except (ValueError, RecursionError):

@@ -58,7 +58,9 @@ class DuplicateRun(HeadraceError):
 class Runtime(Protocol):
     """What every runtime does, wherever its runs live."""
 
-    def capabilities(self) -> Capabilities: ...
+    def capabilities(self) -> Capabilities:
+        """What it can do; `start` refuses whatever needs more."""
+        ...
 
     async def start(
         self,

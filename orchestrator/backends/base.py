@@ -74,9 +74,13 @@ class Backend(Protocol):
     """One endpoint of a model server, ready to hand out connections."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What messages and metrics call the endpoint."""
+        ...
 
-    def capabilities(self) -> Capabilities: ...
+    def capabilities(self) -> Capabilities:
+        """What it can do; known without asking the server."""
+        ...
 
     def connect(self) -> Connection:
         """A connection of its own for one slot; opens its socket when first used."""

@@ -182,6 +182,7 @@ def error_object(error: SimError) -> dict[str, Any]:
 
 
 def error_body(error: SimError) -> bytes:
+    """The body of an answer that is this error."""
     return msgspec.json.encode(error_object(error))
 
 

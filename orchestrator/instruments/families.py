@@ -19,6 +19,7 @@ def counter(name: str, help: str, labels: Labels, rows: Iterable[tuple[Labels, f
 
 
 def gauge(name: str, help: str, labels: Labels, rows: Iterable[tuple[Labels, float]]) -> GaugeMetricFamily:
+    """A gauge: one value for each row of label values."""
     family = GaugeMetricFamily(f"headrace_{name}", help, labels=labels)
     for values, value in rows:
         family.add_metric(values, value)
@@ -28,6 +29,7 @@ def gauge(name: str, help: str, labels: Labels, rows: Iterable[tuple[Labels, flo
 def histogram(
     name: str, help: str, labels: Labels, rows: Iterable[tuple[Labels, Distribution]]
 ) -> HistogramMetricFamily:
+    """A histogram; what it counts is in the base unit that `name` ends in."""
     family = HistogramMetricFamily(f"headrace_{name}", help, labels=labels)
     for values, distribution in rows:
         buckets = [(_bound(bound), float(count)) for bound, count in distribution.buckets()]
