@@ -33,7 +33,7 @@ class Waits(Struct):
 
 
 class Load(Struct):
-    """`agents` of one tenant that call again `think` seconds after they were answered; each time as a new run if `fresh`."""
+    """`agents` of one tenant that call again `think` seconds after they were answered, as a new run if `fresh`."""
 
     tenant: str
     agents: int
