@@ -12,15 +12,17 @@ from rich.text import Text
 
 from orchestrator.demo_tasks import DemoTenant
 from orchestrator.progress import duration
-from orchestrator.report import tenant_summary, tenant_table
+from orchestrator.report import plain_table, tenant_summary, tenant_table
 from orchestrator.tally import Tally
+
+MOST_COLUMNS = 100
+"""Holds nearly every answer. A pipe has no width of its own."""
 
 NEXT = """\
 Where to look next:
-  your own text:       headrace job start --embedded --backend local --input FILE --prompt 'Summarise: {text}'
-  your own server:     headrace job start --embedded --backend openai --base-url URL --model NAME --rpm N --tpm N ...
-  a provider to test:  headrace simulate --rpm 60
-  how it works:        README.md, ARCHITECTURE.md"""
+  headrace job start --help    your own text, on this model or on a server
+  headrace simulate --rpm 60   a provider with limits, to try things on
+  README.md, ARCHITECTURE.md   what else there is, and how it works"""
 
 
 class DemoAnswer(Struct, frozen=True):
@@ -53,8 +55,7 @@ def print_report(report: DemoReport, *, json: bool) -> None:
     if json:
         print(msgspec.json.encode(_as_json(report)).decode(), flush=True)
         return
-    # A pipe has no width; 120 columns hold every answer.
-    console = Console(width=None if sys.stdout.isatty() else 120)
+    console = Console(width=min(Console().width, MOST_COLUMNS) if sys.stdout.isatty() else MOST_COLUMNS)
     console.print(_answers(report))
     console.print(tenant_table(report.tally, {tenant.name: tenant.weight for tenant in report.tenants}))
     console.print(Text(_conclusion(report)))
@@ -62,21 +63,23 @@ def print_report(report: DemoReport, *, json: bool) -> None:
 
 
 def _answers(report: DemoReport) -> Table:
-    table = Table(title="Answers", title_justify="left", title_style="bold")
-    for name in ("tenant", "agent", "answer", "expected", "", "tool calls", "ended at"):
-        table.add_column(name, justify="right" if name in ("tool calls", "ended at") else "left")
-    judged = report.backend == "local"
+    table = plain_table("Answers")
+    table.expand = True  # what is left is the answers'
+    judged = report.backend == "local"  # filler is neither right nor wrong
+    table.add_column("tenant", no_wrap=True)
+    table.add_column("agent", no_wrap=True)
+    table.add_column("answer", no_wrap=True, overflow="ellipsis", ratio=1)
+    if judged:
+        table.add_column("expected", no_wrap=True)
+        table.add_column("", no_wrap=True)
+    table.add_column("tools", justify="right", no_wrap=True)
+    table.add_column("ended", justify="right", no_wrap=True)
     for answer in report.answers:
-        mark = ("right" if answer.right else "wrong") if judged else ""
-        table.add_row(
-            answer.tenant,
-            answer.item,
-            Text(_cut(answer.answer if answer.ok else f"{answer.reason}: {answer.answer}")),
-            answer.expected,
-            Text(mark, style="green" if answer.right else "red"),
-            str(answer.tool_calls),
-            f"{answer.seconds:.1f} s",
-        )
+        text = answer.answer if answer.ok else f"{answer.reason}: {answer.answer}"
+        row: list[str | Text] = [answer.tenant, answer.item, Text(" ".join(text.split()))]
+        if judged:
+            row += [answer.expected, Text("right", "green") if answer.right else Text("wrong", "red")]
+        table.add_row(*row, str(answer.tool_calls), f"{answer.seconds:.1f} s")
     return table
 
 
@@ -111,7 +114,3 @@ def _as_json(report: DemoReport) -> dict[str, Any]:
             for tenant in report.tenants
         },
     }
-
-
-def _cut(text: str, most: int = 60) -> str:
-    return text if len(text) <= most else text[: most - 3] + "..."

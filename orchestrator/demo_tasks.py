@@ -101,7 +101,7 @@ def _support() -> DemoTenant:
     return DemoTenant(
         name="support",
         weight=2,
-        about="tell a happy letter from an angry one, as JSON that keeps to a schema",
+        about="tell happy letters from angry ones, as JSON",
         question="Is the sentiment of this letter positive or negative? Answer in compact JSON.",
         items=load("letters"),
         agent=_agent(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
@@ -65,6 +66,9 @@ def job_table(report: JobReport, tally: Tally, price: Price | None) -> Table:
         table.add_row("not finished", f"{len(report.cancelled):,}: {ranges(report.cancelled)}")
     if report.unread_after:
         table.add_row("not read", Text(f"the input behind {report.unread_after}"))
+    retries = sum(tenant.retries for tenant in tally.tenants.values())
+    if retries:
+        table.add_row("retries", f"{retries:,}")
     usage = tally.usage
     cached = f" ({usage.cached:,} cached)" if usage.cached else ""
     table.add_row("tokens", f"{usage.all_input or 0:,} in{cached}, {usage.output or 0:,} out")
@@ -82,10 +86,10 @@ def job_table(report: JobReport, tally: Tally, price: Price | None) -> Table:
 
 def tenant_table(tally: Tally, weights: Mapping[str, float]) -> Table:
     """Calls, tokens and waits per tenant, and its share of service under contention beside its weight's."""
-    table = Table(title="Tenants", title_justify="left", title_style="bold")
-    for name in ("tenant", "weight", "calls", "tokens in", "tokens out", "mean wait", "longest wait"):
+    table = plain_table("Tenants")
+    for name in ("tenant", "weight", "calls", "tokens\nin", "tokens\nout", "mean\nwait", "longest\nwait"):
         table.add_column(name, justify="left" if name == "tenant" else "right")
-    table.add_column("share of service\nwhile all waited", justify="right")
+    table.add_column("share while\nall waited", justify="right")
     table.add_column("share by\nweight", justify="right")
     shares = tally.contended_share
     total = sum(weights.values())
@@ -99,10 +103,17 @@ def tenant_table(tally: Tally, weights: Mapping[str, float]) -> Table:
             f"{tenant.usage.output or 0:,}",
             f"{tenant.mean_wait:.1f} s",
             f"{tenant.longest_wait:.1f} s",
-            f"{shares[name]:.0%}" if shares else "never all waiting",
+            f"{shares[name]:.0%}" if shares else "never did",
             f"{weight / total:.0%}",
         )
     return table
+
+
+def plain_table(title: str) -> Table:
+    """A table with a line under its head and nothing else, so that eighty columns go to what it says."""
+    return Table(
+        title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)
+    )
 
 
 def ranges(ordinals: tuple[int, ...], most: int = 8) -> str:
