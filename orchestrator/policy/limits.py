@@ -30,7 +30,7 @@ from orchestrator.policy.feedback import LimitKind, Reading
 from orchestrator.policy.lease import WRITE_GRACE, Lease
 from orchestrator.policy.limitspec import Counted, InFlightSpec, LimitSpec
 from orchestrator.policy.ticket import Ticket
-from orchestrator.policy.window import Window, hold_in_all, obstacle_among
+from orchestrator.policy.window import LEAST_BURST, Window, hold_in_all, obstacle_among
 
 __all__ = [
     "WRITE_GRACE",
@@ -65,7 +65,10 @@ class Blocked(Struct, frozen=True, gc=False):
 
 
 class LimitStatistics(Struct, frozen=True):
-    """One limit's books at one time, in its own unit; `foreign` is what others are believed to use."""
+    """One limit's books at one time, in its own unit; `foreign` is what others are believed to use.
+
+    `pace_share` is the part of the limit at which it is paced, below 1 after refusals that nothing explains.
+    """
 
     name: str
     amount: float
@@ -74,6 +77,7 @@ class LimitStatistics(Struct, frozen=True):
     foreign: float
     burst_seconds: float
     closed_until: float
+    pace_share: float = 1.0
 
 
 class LimitSetStatistics(Struct, frozen=True):
@@ -203,7 +207,8 @@ class LimitSet:
         """A 429 came, naming these limits (by kind or name) as used up; True if one of them is in this set.
 
         A kind names its shortest span that is not over before `retry_after` is, else the longest. Where less than 90 %
-        of a limit is used, it was too much at once: the limits named (all, if none is) are paced more evenly.
+        of a limit is used, it was too much at once: the limits named (all, if none is) are paced more evenly, and
+        once that is at its least, those named more slowly.
         """
         named = [window for window in self._windows if window.name in exhausted]
         for kind in exhausted:
@@ -211,8 +216,11 @@ class LimitSet:
             if spans:
                 named.append(next((w for w in spans if retry_after is None or retry_after <= w.span), spans[-1]))
         for window in named if exhausted else self._windows:
-            if window.taken(now) < HALVING_BELOW * window.amount:
-                window.halve_burst(now)
+            if window.tolerance > LEAST_BURST:
+                if window.taken(now) < HALVING_BELOW * window.amount:
+                    window.halve_burst(now)
+            elif exhausted:
+                window.slow_down(now)
         for window in named:
             window.exhausted(retry_after, now)
         return bool(named)
@@ -246,4 +254,5 @@ def _row(window: Window, now: float) -> LimitStatistics:
         foreign=0.0 if window.foreign is None else window.foreign.amount(now),
         burst_seconds=window.tolerance,
         closed_until=window.gate,
+        pace_share=window.share,
     )

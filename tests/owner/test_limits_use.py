@@ -44,6 +44,30 @@ async def test_exact_amounts_use_the_limit_without_a_429(
     assert target <= used <= 1.0
 
 
+async def test_a_limit_enforced_over_ten_seconds_is_found_by_its_refusals(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Nobody tells of the shorter window; still few calls are refused, and all that fits the window is used."""
+    limit = SimLimit(kind="total_tokens", amount=TOKENS, window=10.0)
+    provider = SimProvider(replace(EXACT, limits=(limit,)), clock=trio.current_time)
+    # calls of up to 1 % of the ten seconds' 5,000 tokens
+    loads = [Load("acme", 25, words=5, max_tokens=25), Load("globex", 10, words=10, max_tokens=25)]
+    seen = []
+
+    async def measure() -> None:
+        await trio.sleep(180.0)
+        seen.append((provider.statistics().arrived, provider.statistics().throttled))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(measure)
+        await run_load(provider, loads, seconds=400.0, limits=[LimitSpec("total_tokens", TOKENS)])
+    arrived, throttled = seen[0]
+    refused = provider.statistics().throttled - throttled
+    assert throttled > 0
+    assert refused < 0.01 * (provider.statistics().arrived - arrived)
+    assert provider.limits[0].utilisation(180.0, 400.0) >= 0.95
+
+
 @pytest.mark.parametrize("algorithm", ["fixed_window", "sliding_window", "token_bucket"])
 async def test_estimated_amounts_cause_no_429(algorithm: Algorithm, autojump_clock: trio.testing.MockClock) -> None:
     """Where the provider counts tokens in its own way, the learned margin still keeps every call within the limit."""

@@ -353,6 +353,30 @@ def test_a_429_with_room_left_halves_the_burst_down_to_a_second() -> None:
     assert seen == [5.0, 5.0, 2.5, 1.25, 1.0, 1.0]
 
 
+def test_refusals_at_the_least_burst_slow_the_pace_which_recovers() -> None:
+    """Two percent for each, once a second at most; without another the pace comes back, the sooner the longer ago."""
+    limits = LimitSet([tokens(6000, burst_seconds=1.0)])
+
+    def share(now: float) -> float:
+        while limits.check(ticket(10), now) is None:
+            limits.reserve(ticket(10), now).settle(input=10, output=0, now=now)
+        return limits.statistics(now).limits[0].pace_share
+
+    for now in (0.0, 0.5, 1.0):
+        limits.throttled(frozenset({"total_tokens"}), 0.0, now)
+    assert limits.statistics(1.0).limits[0].pace_share == pytest.approx(0.98**2, abs=1e-4)
+    assert share(31.0) == pytest.approx(0.98**2 + 0.0025, abs=1e-4)
+    assert share(61.0) == pytest.approx(0.98**2 + 0.01, abs=1e-4)
+    assert share(1000.0) == 1.0
+
+
+def test_a_refusal_that_names_no_limit_slows_none() -> None:
+    """It may be a matter of concurrency, which is cut elsewhere."""
+    limits = LimitSet([tokens(6000, burst_seconds=1.0)])
+    limits.throttled(frozenset(), 0.0, 0.0)
+    assert limits.statistics(0.0).limits[0].pace_share == 1.0
+
+
 # The provider's answers
 
 
