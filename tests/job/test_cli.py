@@ -107,7 +107,10 @@ def test_an_unusable_input_starts_nothing(tmp_path: Path, content: bytes, expect
         (["-i", "nowhere.jsonl"], "nowhere.jsonl: no such file or folder"),
         (["--backend", "openai"], "the openai backend needs the model's name"),
         (["--backend", "openai", "--model", "m", "--base-url", "ftp://x"], "--base-url: "),
-        (["--backend", "openai", "--model", "m", "--api-key-env", "NO_SUCH_KEY"], "--api-key-env: the environment variable NO_SUCH_KEY is unset or empty"),
+        (
+            ["--backend", "openai", "--model", "m", "--api-key-env", "NO_SUCH_KEY"],
+            "--api-key-env: the environment variable NO_SUCH_KEY is unset or empty",
+        ),
         (["--base-url", "http://x"], "the simulated backend has none"),
         (["--rpm", "0"], "requests"),
         (["--tpm", "nan"], "total_tokens"),

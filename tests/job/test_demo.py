@@ -44,7 +44,7 @@ async def test_a_missing_model_is_said_and_replaced(
     captured = capfd.readouterr()
     assert "The local model cannot run: The local model is not installed; missing: the weights." in captured.err
     assert "Going on with the simulated model" in captured.err
-    for part in ("Answers", "Tenants", "share of service", "Where to look next", "on the simulated model"):
+    for part in ("Answers", "Tenants", "share while", "Where to look next", "on the simulated model"):
         assert part in captured.out
 
 
