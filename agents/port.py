@@ -1,4 +1,4 @@
-"""What an agent needs from outside, as narrow ports: a model, a journal, a budget, a way to start children.
+"""What an agent needs from outside, as narrow ports: a model to call and a journal to write.
 
 A `Call` is one model request on its way. Its caller submits it to an owner's inbox and waits for the outcome:
 a parked task and a slot. Only a caller that wants deltas adds a bounded channel for them, and the outcome never

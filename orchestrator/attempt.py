@@ -156,14 +156,23 @@ class Attempt:
         except ModelError as error:
             outcome = error
         except Exception as error:  # an adapter's fault must not take the owner down
-            outcome = Unavailable(f"{self.endpoint}: the adapter failed: {type(error).__name__}: {error}")
-            outcome.__cause__ = error
+            outcome = self._fault(error)
         finally:
             # an outcome that came in spite of the cut stands: the provider has done the work
             if outcome is None:
                 outcome = self._cut_short or OwnerClosed(f"{self.endpoint}: the backend's owner has ended")
             self.outcome = outcome
             self._note(self.call)
+
+    def fail(self, error: Exception) -> None:
+        """Ends an attempt that could not even begin, since the adapter failed."""
+        self.outcome = self._cut_short or self._fault(error)
+        self._note(self.call)
+
+    def _fault(self, error: Exception) -> Unavailable:
+        fault = Unavailable(f"{self.endpoint}: the adapter failed: {type(error).__name__}: {error}")
+        fault.__cause__ = error
+        return fault
 
     # Progress, called by the connection
 

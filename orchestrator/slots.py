@@ -9,6 +9,7 @@ was over, ends at the slot's next wait, where no attempt can be lost.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import trio
@@ -53,7 +54,7 @@ class Slots:
             self._nursery.start_soon(self._work, attempt, name=f"slot {self._name}/{self.started}")
 
     async def _work(self, first: Attempt) -> None:
-        connection = self._connect()
+        connection: Connection | None = None
         slot = _Slot(trio.lowlevel.current_task())
         slot.attempt = first
         try:
@@ -62,10 +63,21 @@ class Slots:
                     while True:
                         attempt = slot.attempt or await self._next(slot)
                         slot.attempt = None
-                        await attempt.run(connection, scope)
+                        if connection is None:
+                            connection = self._open(attempt)
+                        if connection is not None:
+                            await attempt.run(connection, scope)
         finally:
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + CLOSE_GRACE):
-                await connection.aclose()
+            if connection is not None:
+                await _close(connection)
+
+    def _open(self, attempt: Attempt) -> Connection | None:
+        """A connection for the slot; an adapter that cannot even make one fails the attempt, not the owner."""
+        try:
+            return self._connect()
+        except Exception as error:
+            attempt.fail(error)
+            return None
 
     async def _next(self, slot: _Slot) -> Attempt:
         idle = self._idle
@@ -81,3 +93,9 @@ class Slots:
 
     def __repr__(self) -> str:
         return f"<Slots {self._name} idle={len(self._idle)} of {self.started}>"
+
+
+async def _close(connection: Connection) -> None:
+    with trio.CancelScope(shield=True, deadline=trio.current_time() + CLOSE_GRACE), suppress(Exception):
+        # the slot ends and its socket with it; what an adapter still has to say about that helps nobody
+        await connection.aclose()

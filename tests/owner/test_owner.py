@@ -255,6 +255,25 @@ async def test_an_adapter_that_crashes_costs_its_call_only(autojump_clock: trio.
         assert (await OwnerPort(owner.inbox, FLOW).call(request())).finish_reason == "stop"
 
 
+async def test_an_adapter_that_cannot_connect_costs_its_call_only(autojump_clock: trio.testing.MockClock) -> None:
+    """An exception while a connection is made fails that attempt; when it can be made again calls are served."""
+    backend = StagedBackend()
+    connect = backend.connect
+    tries = 0
+
+    def failing() -> object:
+        nonlocal tries
+        tries += 1
+        if tries <= 2:
+            raise OSError("no more files")
+        return connect()
+
+    backend.connect = failing  # type: ignore[method-assign,assignment]
+    async with running(one_endpoint(backend)) as owner:
+        assert (await OwnerPort(owner.inbox, FLOW).call(request())).finish_reason == "stop"
+    assert tries == 3
+
+
 async def test_an_outcome_is_set_once() -> None:
     """The first outcome of a call stands; a second is ignored and says so."""
     call = Call(request(), FLOW)
