@@ -27,6 +27,7 @@ from orchestrator.owner import Endpoint
 from orchestrator.policy.concurrency import ConcurrencyConfig
 from orchestrator.policy.headroom import HeadroomConfig
 from orchestrator.policy.limits import InFlightSpec, LimitSpec
+from orchestrator.policy.limitspec import Counted
 
 BackendKind = Literal["simulated", "local", "openai"]
 
@@ -49,7 +50,8 @@ class BackendError(HeadraceError):
 class BackendChoice(Struct, frozen=True, kw_only=True):
     """A backend as named on a command line. Raises `InvalidLimits` for what makes no sense.
 
-    `rpm` and `tpm` are requests and tokens (input and output) per minute, `concurrency` calls in flight.
+    `rpm` and `tpm` are requests and tokens (input and output) per minute, `counted` says how the provider counts the
+    tokens (see `policy.limitspec`), `concurrency` is calls in flight.
     `speed` is how many times faster than a usual API the simulated backend is, `answer_tokens` its answers' median.
     """
 
@@ -59,6 +61,7 @@ class BackendChoice(Struct, frozen=True, kw_only=True):
     api_key_env: str | None = None
     rpm: float | None = None
     tpm: float | None = None
+    counted: Counted = "reconciled"
     concurrency: int | None = None
     speed: float = 50.0
     answer_tokens: float = 60.0
@@ -121,7 +124,7 @@ def simulated_config(choice: BackendChoice) -> SimConfig:
     if choice.rpm is not None:
         limits.append(SimLimit(kind="requests", amount=choice.rpm))
     if choice.tpm is not None:
-        limits.append(SimLimit(kind="total_tokens", amount=choice.tpm))
+        limits.append(SimLimit(kind="total_tokens", amount=choice.tpm, counted=choice.counted))
     return SimConfig(
         seed=choice.seed,
         latency=SimLatency(
@@ -163,7 +166,7 @@ def _limits(choice: BackendChoice) -> list[LimitSpec]:
     if choice.rpm is not None:
         limits.append(LimitSpec("requests", choice.rpm))
     if choice.tpm is not None:
-        limits.append(LimitSpec("total_tokens", choice.tpm))
+        limits.append(LimitSpec("total_tokens", choice.tpm, counted=choice.counted))
     return limits
 
 

@@ -50,6 +50,10 @@ def start(
     ] = None,
     rpm: Annotated[float | None, typer.Option(help="Requests a minute.")] = None,
     tpm: Annotated[float | None, typer.Option(help="Tokens a minute, input and output together.")] = None,
+    counted: Annotated[
+        Literal["at_admission", "reconciled", "as_produced"],
+        typer.Option(help="How the provider counts --tpm: the most it could be, corrected at the end, or as it comes."),
+    ] = "reconciled",
     concurrency: Annotated[
         int | None, typer.Option(help="Calls in flight at most; without it the limit is found by trying.")
     ] = None,
@@ -104,6 +108,7 @@ def start(
             api_key_env=api_key_env,
             rpm=rpm,
             tpm=tpm,
+            counted=counted,
             concurrency=concurrency,
             speed=speed,
             seed=seed or 0,

@@ -210,7 +210,8 @@ class _JobCommand:
             complain(f"failed: {beyond:,} more; the results have them all")
         cut_off = report.failures.get(StopReason.OUTPUT_LIMIT.value, 0)
         if cut_off:
-            complain(f"{cut_off:,} answers were cut off; --max-tokens allows {options.max_tokens}")
+            were = "answer was" if cut_off == 1 else "answers were"
+            complain(f"{cut_off:,} {were} cut off; --max-tokens allows {options.max_tokens}")
         # Results own stdout when they go there.
         if options.json:
             stream = sys.stderr if options.output is None else sys.stdout

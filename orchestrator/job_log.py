@@ -61,7 +61,7 @@ def _terse_logger(say: Say) -> FilteringBoundLogger:
 
 
 def _terse(logger: WrappedLogger, name: str, event: EventDict) -> str:
-    more = f"; {event['suppressed']:,} more were not shown" if "suppressed" in event else ""
+    more = f"; {event['suppressed']:,} more not shown" if "suppressed" in event else ""
     return (
         f"headrace: {event['endpoint']}: {str(event['outcome']).replace('_', ' ')}, "
         f"tried again in {event.get('seconds', 0):.1f} s (item {event['run']}, attempt {event['attempt']}){more}"

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 import trio
+import trio.testing
 
 from orchestrator.backend_choice import BackendChoice
 from orchestrator.backends.sim_config import FaultRule, SimConfig, SimLatency, SimLength, SimLimit
@@ -16,6 +17,7 @@ from orchestrator.backends.sim_provider import SimProvider
 from orchestrator.backends.sim_server import serve_simulated
 from orchestrator.job_command import start_job
 from orchestrator.job_options import JobOptions
+from orchestrator.policy.limitspec import Counted
 
 QUICK = SimConfig(latency=SimLatency(first_token=0.0, output_rate=100_000.0), length=SimLength(tokens=5.0))
 ITEMS = 60
@@ -126,6 +128,20 @@ async def test_one_item_on_a_broken_backend_could_not_be_done(
         assert await start_job(options(path, url)) == 3
     (message,) = messages(capsys)
     assert message.startswith("the backend cannot be used: ")
+
+
+@pytest.mark.parametrize("counted", ["at_admission", "reconciled", "as_produced"])
+async def test_tokens_are_counted_as_the_provider_does(
+    counted: Counted, many: Path, capsys: pytest.CaptureFixture[str], autojump_clock: trio.testing.MockClock
+) -> None:
+    """Under a limit of tokens, counted in each way, a job takes minutes, and no call is ever refused."""
+    backend = BackendChoice(kind="simulated", tpm=3_000, counted=counted)
+    began = trio.current_time()
+    assert await start_job(options(many, "", backend=backend, json=True, quiet=False, max_tokens=200)) == 0
+    assert 60 < trio.current_time() - began < 600
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["done"] == ITEMS
+    assert summary["tenants"]["default"]["retries"] == 0
 
 
 async def test_a_limit_named_to_the_owner_is_never_hit(many: Path) -> None:

@@ -137,7 +137,7 @@ def test_few_retries_are_told_and_the_rest_counted() -> None:
     assert len(said) == TERSE_BURST
     assert said[0] == "headrace: api: connect timeout, tried again in 2.0 s (item 0, attempt 1)"
     hook(retrying(60.0, "100"))
-    assert said[-1].endswith(f"(item 100, attempt 1); {100 - TERSE_BURST} more were not shown")
+    assert said[-1].endswith(f"(item 100, attempt 1); {100 - TERSE_BURST} more not shown")
     assert hooks_by_kind([hook])["finished"] == ()  # a failed item is the report's business
 
 
