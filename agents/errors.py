@@ -200,6 +200,13 @@ class CallerGone(ModelError):
     kind = "caller_gone"
 
 
+def may_have_worked(error: ModelError) -> bool:
+    """Whether the provider may have done work for the attempt that ended so; False only where it certainly has not."""
+    if isinstance(error, Unavailable):
+        return error.worked
+    return not isinstance(error, Throttled | Overloaded | Refused | TooLarge | QueueFull | QueueTimeout | UnknownModel)
+
+
 class InvalidLimits(HeadraceError):
     """A limit, budget or weight that makes no sense; the message names the field and what is allowed."""
 

@@ -8,22 +8,13 @@ import trio
 from msgspec import Struct
 
 from agents.budget import NOTHING, Amounts, Blocked, Exhausted, Reservation
-from agents.errors import (
-    ModelError,
-    Overloaded,
-    QueueFull,
-    QueueTimeout,
-    Refused,
-    Throttled,
-    TooLarge,
-    Unavailable,
-    UnknownModel,
-)
+from agents.errors import ModelError, Overloaded, QueueFull, Refused, Throttled, may_have_worked
 from agents.events import ModelFailed, ModelReplied, ModelRequested
 from agents.lifecycle import StopReason
 from agents.log import JournalLost
 from agents.messages import ModelReply, ModelRequest, Usage
 from agents.model_need import ModelNeed, model_need
+from agents.port import Receipt
 from agents.reserve import when_room
 from agents.result import Stop
 from agents.run_state import RunState
@@ -32,9 +23,6 @@ from agents.spec import DEFAULT_MAX_TOKENS
 
 CONTEXT_CODES: Final = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 REFUSAL_CODES: Final = frozenset({"content_filter", "content_policy_violation"})
-
-_NO_WORK: Final = (Throttled, Overloaded, Refused, TooLarge, QueueFull, QueueTimeout, UnknownModel)
-"""Errors after which the provider has certainly generated nothing."""
 
 
 class _Grant(Struct, frozen=True):
@@ -114,17 +102,20 @@ class _ModelCall:
             await self._fail("cancelled", "cancelled before it was submitted", worked=False)
             raise
         state.lifecycle.open("model")
+        receipt = Receipt()
         try:
-            reply = await state.model.call(request, deadline=state.deadline, priority=state.priority)
+            reply = await state.model.call(request, deadline=state.deadline, priority=state.priority, receipt=receipt)
         except ModelError as error:
-            await self._fail(error.kind, error.message, worked=_may_have_worked(error), usage=error.usage)
+            # an earlier try may have worked, whatever became of the last one
+            worked = may_have_worked(error) if receipt.sent is None else receipt.sent
+            await self._fail(error.kind, error.message, worked=worked, usage=error.usage)
             state.partial = error.partial or state.partial
             return await self._stop(stop_for(error))
         except Exception as error:
             await self._fail("client_error", f"{type(error).__name__}: {error}", worked=True)
             return await self._stop(Stop(StopReason.PLANNER_ERROR, f"the model client failed: {error!r}"))
         except BaseException:
-            await self._fail("cancelled", "the run went away before the answer", worked=True)
+            await self._fail("cancelled", "the run went away before the answer", worked=receipt.sent is not False)
             raise
         finally:
             state.lifecycle.close("model")
@@ -190,12 +181,6 @@ class _ModelCall:
             unknown_tokens = max(0, held.tokens - tokens)
         used = Amounts(tokens=tokens, micro_dollars=cost or 0)
         return used, Amounts(tokens=unknown_tokens, micro_dollars=held.micro_dollars if cost is None else 0)
-
-
-def _may_have_worked(error: ModelError) -> bool:
-    if isinstance(error, Unavailable):
-        return error.worked
-    return not isinstance(error, _NO_WORK)
 
 
 def stop_for(error: ModelError) -> Stop:

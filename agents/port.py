@@ -43,7 +43,7 @@ class Call:
     `deadline` is on trio's clock. `restartable` says that the reader of the deltas understands a reset delta, so that
     a failed attempt may be tried again although part of it was delivered. `agent` marks calls of the daemon's own
     agents, which are exempt from the queue's caps (live runs are bounded and have one call at a time). `ticket` belongs
-    to the owner.
+    to the owner, and so does `sent`: how many attempts went out, less those for which certainly no work was done.
     """
 
     __slots__ = (
@@ -57,6 +57,7 @@ class Call:
         "priority",
         "request",
         "restartable",
+        "sent",
         "ticket",
     )
 
@@ -80,6 +81,7 @@ class Call:
         self.agent = agent
         self.abandoned = False
         self.outcome: ModelReply | ModelError | None = None
+        self.sent = 0
         self.ticket: Any = None
         self._waiter: trio.lowlevel.Task | None = None
 
@@ -143,13 +145,38 @@ class Inbox(Protocol):
         ...
 
 
+class Receipt:
+    """What a caller can know of its call even when it was cancelled. It gives it to `ModelPort.call`, empty."""
+
+    __slots__ = ("call",)
+
+    def __init__(self) -> None:
+        self.call: Call | None = None
+
+    @property
+    def sent(self) -> bool | None:
+        """Whether a provider may have worked on the call; None where the port does not tell.
+
+        After the caller has left it never turns from False to True: an owner sends no call that nobody waits for.
+        """
+        return None if self.call is None else self.call.sent > 0
+
+
 class ModelPort(Protocol):
     """How an agent reaches a model."""
 
     async def call(
-        self, request: ModelRequest, *, deadline: float = math.inf, priority: Priority | None = None
+        self,
+        request: ModelRequest,
+        *,
+        deadline: float = math.inf,
+        priority: Priority | None = None,
+        receipt: Receipt | None = None,
     ) -> ModelReply:
-        """One answer. Raises `ModelError`; cancelling it takes the call out of the queue or off the wire."""
+        """One answer. Raises `ModelError`; cancelling it takes the call out of the queue or off the wire.
+
+        A port that knows whether the call was sent fills in the `receipt`.
+        """
         ...
 
 
@@ -181,7 +208,12 @@ class OwnerPort:
         self._agent = agent
 
     async def call(
-        self, request: ModelRequest, *, deadline: float = math.inf, priority: Priority | None = None
+        self,
+        request: ModelRequest,
+        *,
+        deadline: float = math.inf,
+        priority: Priority | None = None,
+        receipt: Receipt | None = None,
     ) -> ModelReply:
         call = Call(
             request,
@@ -190,6 +222,8 @@ class OwnerPort:
             deadline=deadline,
             agent=self._agent,
         )
+        if receipt is not None:
+            receipt.call = call
         try:
             try:
                 self._inbox.submit_nowait(call)

@@ -12,7 +12,7 @@ import trio
 
 from agents.errors import CallTimeout, ModelError
 from agents.messages import FinishReason, Message, ModelReply, ModelRequest, ToolCall, Usage
-from agents.port import Priority
+from agents.port import Priority, Receipt
 from agents.size import input_bound
 
 Answer = Message | ModelReply | Exception
@@ -70,7 +70,12 @@ class ScriptedModel:
         self.requests: list[ModelRequest] = []
 
     async def call(
-        self, request: ModelRequest, *, deadline: float = math.inf, priority: Priority | None = None
+        self,
+        request: ModelRequest,
+        *,
+        deadline: float = math.inf,
+        priority: Priority | None = None,
+        receipt: Receipt | None = None,
     ) -> ModelReply:
         self.requests.append(request)
         ready = trio.current_time() + self._latency

@@ -12,7 +12,7 @@ from agents.log import JournalLost
 from agents.loop import run_agent
 from agents.messages import ModelReply, ModelRequest
 from agents.money import Price, PriceList
-from agents.port import Flow, Journal, ModelPort, Priority
+from agents.port import Flow, Journal, ModelPort, Priority, Receipt
 from agents.result import RunResult
 from agents.spec import AgentSpec
 from orchestrator.fuse import Fuse
@@ -116,10 +116,15 @@ class _Watched:
         self._note = note
 
     async def call(
-        self, request: ModelRequest, *, deadline: float = float("inf"), priority: Priority | None = None
+        self,
+        request: ModelRequest,
+        *,
+        deadline: float = float("inf"),
+        priority: Priority | None = None,
+        receipt: Receipt | None = None,
     ) -> ModelReply:
         try:
-            reply = await self._port.call(request, deadline=deadline, priority=priority)
+            reply = await self._port.call(request, deadline=deadline, priority=priority, receipt=receipt)
         except ModelError as error:
             self._note(error)
             raise

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 import trio
 from msgspec import Struct, field
 
-from agents.errors import CallerGone, ModelError, OwnerClosed, QueueTimeout, Refused
+from agents.errors import CallerGone, ModelError, OwnerClosed, QueueTimeout, Refused, may_have_worked
 from agents.messages import ModelReply, Usage
 from agents.port import Call, Flow
 from orchestrator.attempt import Attempt, Clocks
@@ -196,6 +196,7 @@ class Owner:
             call, endpoint.name, self.config.clocks, self.inbox.note, self._now, now=now, delivered=ticket.delivered
         )
         self._open[call] = attempt
+        call.sent += 1
         self._clocks.add(attempt.due(), attempt)
         self._slots[endpoint.index].start(attempt)
         waited = now - ticket.eligible_since
@@ -252,6 +253,8 @@ class Owner:
         self._clocks.forget()
         answer = policy.ended(ticket, attempt, outcome, now)
         kind = outcome.kind if isinstance(outcome, ModelError) else "ok"
+        if isinstance(outcome, ModelError) and (attempt.written_at is None or not may_have_worked(outcome)):
+            call.sent -= 1
         if isinstance(outcome, Refused) and outcome.endpoint_fault:
             self._faulty = True
         self._emit("attempt_ended", ticket, now, outcome=kind, seconds=now - ticket.started, usage=outcome.usage)

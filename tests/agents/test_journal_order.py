@@ -13,7 +13,7 @@ from agents.lifecycle import State
 from agents.log import JournalLost
 from agents.loop import AgentRun
 from agents.messages import ModelReply, ModelRequest
-from agents.port import Priority
+from agents.port import Priority, Receipt
 from agents.scripted import ScriptedModel, ask_all, in_turn, say
 from agents.spec import AgentSpec
 from agents.tools import Tool
@@ -43,7 +43,14 @@ class World:
         await self.journal.append(events)
         self.seen += events
 
-    async def call(self, request: ModelRequest, *, deadline: float = 0, priority: Priority | None = None) -> ModelReply:
+    async def call(
+        self,
+        request: ModelRequest,
+        *,
+        deadline: float = 0,
+        priority: Priority | None = None,
+        receipt: Receipt | None = None,
+    ) -> ModelReply:
         self.seen.append("model")
         told = sum(message.role == "tool" for message in request.messages)
         ends = sum(isinstance(event, Event) and "index" in event.__struct_fields__ for event in self._kept_ends())

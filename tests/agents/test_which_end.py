@@ -15,7 +15,7 @@ from agents.journal import MemoryJournal
 from agents.lifecycle import State, StopReason
 from agents.loop import AgentRun, run_agent
 from agents.messages import ModelReply, ModelRequest
-from agents.port import Priority
+from agents.port import Priority, Receipt
 from agents.scripted import ScriptedModel, in_turn, say
 from agents.spec import AgentSpec
 from tests.agents.whole import assert_whole
@@ -39,7 +39,14 @@ async def test_expiry_and_timeout_are_told_apart(autojump_clock: trio.testing.Mo
 class Deaf:
     """A model client that turns a cancellation into an error of its own, as some do."""
 
-    async def call(self, request: ModelRequest, *, deadline: float = 0, priority: Priority | None = None) -> ModelReply:
+    async def call(
+        self,
+        request: ModelRequest,
+        *,
+        deadline: float = 0,
+        priority: Priority | None = None,
+        receipt: Receipt | None = None,
+    ) -> ModelReply:
         try:
             await trio.sleep_forever()
         except trio.Cancelled as cancelled:
