@@ -12,6 +12,7 @@ from agents.messages import ModelReply, Usage
 from orchestrator.policy.estimate import Estimator, ServiceWeights
 from orchestrator.policy.fairness import FairQueue
 from orchestrator.policy.feedback import Reading
+from orchestrator.policy.lease import Lease
 from orchestrator.policy.settlement import Settlement, settle
 from orchestrator.policy.ticket import Ticket
 
@@ -39,47 +40,47 @@ class Booking:
 
     def progressed(self, ticket: Ticket, attempt: AttemptView, now: float) -> bool:
         """Books what is new; True if room may have become free, or a time is known at which it will."""
+        lease = ticket.lease
+        assert lease is not None, "only a live call progresses"
         freed = False
         if attempt.headers_at is not None and ticket.stage == "sent":
             ticket.stage = "answering"
-            for lease in ticket.leases:
-                if attempt.written_at is not None:
-                    lease.written(attempt.written_at)
-                freed |= lease.headers(attempt.headers_at)
+            if attempt.written_at is not None:
+                lease.written(attempt.written_at)
+            freed = lease.headers(attempt.headers_at)
         if attempt.readings:
             self._read(ticket, attempt, now)
             freed = True
         if attempt.first_token_at is not None and ticket.stage != "streaming":
             ticket.stage = "streaming"
-            for lease in ticket.leases:
-                freed |= lease.first_token(attempt.first_token_at)
+            freed |= lease.first_token(attempt.first_token_at)
         if attempt.streamed > ticket.streamed:
-            self._stream(ticket, attempt.streamed, now)
+            self._stream(ticket, lease, attempt.streamed, now)
         usage = attempt.usage_so_far
         if usage is not None and usage.all_input is not None:
-            for lease in ticket.leases:
-                freed |= lease.input_known(usage.all_input, now, cached=usage.cached or 0)
+            freed |= lease.input_known(usage.all_input, now, cached=usage.cached or 0)
         return freed
 
     def ended(self, ticket: Ticket, attempt: AttemptView, outcome: ModelReply | ModelError, now: float) -> Settlement:
-        """Settles an ended attempt in the leases and the fair order, and learns from it."""
+        """Settles an ended attempt in its lease and the fair order, and learns from it."""
+        lease = ticket.lease
+        assert lease is not None, "only a live call ends"
         if attempt.streamed > ticket.streamed:
-            self._stream(ticket, attempt.streamed, now)
+            self._stream(ticket, lease, attempt.streamed, now)
         booked = settle(ticket, outcome, self._weights)
-        for lease in ticket.leases:
-            if attempt.written_at is not None:
-                lease.written(attempt.written_at)
-            lease.settle(
-                input=booked.input,
-                output=booked.output,
-                now=now,
-                worked=booked.worked,
-                cached=booked.cached,
-                answered=attempt.headers_at,
-            )
+        if attempt.written_at is not None:
+            lease.written(attempt.written_at)
+        lease.settle(
+            input=booked.input,
+            output=booked.output,
+            now=now,
+            worked=booked.worked,
+            cached=booked.cached,
+            answered=attempt.headers_at,
+        )
         if attempt.readings:
             self._read(ticket, attempt, now)
-        ticket.leases = ()
+        ticket.lease = None
         self._fair.settle(ticket, booked.service)
         self._learn(ticket, booked)
         return booked
@@ -88,10 +89,8 @@ class Booking:
         ticket.endpoint.limits.observe(attempt.readings, now)
         attempt.readings = ()
 
-    def _stream(self, ticket: Ticket, streamed: float, now: float) -> None:
-        more = streamed - ticket.streamed
-        for lease in ticket.leases:
-            lease.streamed(more, now)
+    def _stream(self, ticket: Ticket, lease: Lease, streamed: float, now: float) -> None:
+        lease.streamed(streamed - ticket.streamed, now)
         beyond = streamed - max(ticket.output, ticket.streamed)
         ticket.streamed = streamed
         if beyond > 0:

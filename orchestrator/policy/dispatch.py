@@ -206,8 +206,7 @@ class Dispatcher:
         return self.endpoints[0]
 
     def _start(self, ticket: Ticket, endpoint: EndpointState, own: LimitSet | None, now: float) -> Start:
-        lease = endpoint.start(ticket, now)
-        ticket.leases = (lease,) if own is None else (lease, own.reserve(ticket, now))
+        ticket.lease = endpoint.start(ticket, own, now)
         self.fair.start(ticket, self._sizing.service(ticket))
         for headroom in self._headrooms:
             headroom.unqueued(ticket.tenant)

@@ -66,14 +66,17 @@ class EndpointState:
             awaiting=self.limits.awaiting_first_token,
         )
 
-    def start(self, ticket: Ticket, now: float) -> Lease:
-        """Takes everything the call needs here. Only after `check` found nothing in the way."""
+    def start(self, ticket: Ticket, own: LimitSet | None, now: float) -> Lease:
+        """Takes everything the call needs, here and in its tenant's `own` limits, if it has any.
+
+        Only after `check` found nothing in the way.
+        """
         self.concurrency.started()
         self.breaker.started(now)
         if self.headroom is not None:
             self.headroom.started(ticket.tenant)
         ticket.endpoint = self
-        return self.limits.reserve(ticket, now)
+        return self.limits.reserve(ticket, now, own)
 
     def ended(self, ticket: Ticket, error: ModelError | None, now: float) -> None:
         """Books the end of an attempt that started at `ticket.started`; its lease is settled elsewhere."""

@@ -1,4 +1,4 @@
-"""What one live call holds in one set of limits, from its dispatch until it is settled, exactly once.
+"""What one live call holds in its sets of limits, from its dispatch until it is settled, exactly once.
 
 A lease is *held* until the response headers, or the call's end, tell when the provider can have counted it at the
 latest: `min(headers, written + WRITE_GRACE)`. From then on its amounts age; before, they never do. What is in flight is
@@ -27,7 +27,7 @@ class Lease:
     """Made by `LimitSet.reserve`. Amounts in tokens, times on the owner's clock in seconds.
 
     Methods that can free room, or set the time at which room comes, answer whether they did: then calls blocked by a
-    limit of this set should be looked at again.
+    limit of these sets should be looked at again.
     """
 
     __slots__ = (
@@ -39,7 +39,7 @@ class Lease:
         "_output",
         "_predicted",
         "_produced",
-        "_room",
+        "_rooms",
         "_stamp",
         "_streamed",
         "_variance",
@@ -50,7 +50,7 @@ class Lease:
 
     def __init__(
         self,
-        room: Room,
+        rooms: Sequence[Room],
         windows: Sequence[Window],
         amounts: list[int],
         sizes: tuple[int, int, int],
@@ -58,7 +58,7 @@ class Lease:
         produced: bool,
     ) -> None:
         """`sizes` are input, predicted output and the bound of the output; `amounts` go with `windows`."""
-        self._room = room
+        self._rooms = rooms
         self._windows = windows
         self._amounts = amounts
         self._input, self._predicted, self._bound = sizes
@@ -88,7 +88,8 @@ class Lease:
         if not self._awaiting or self.released:
             return False
         self._awaiting = False
-        self._room.awaiting_first_token -= 1
+        for room in self._rooms:
+            room.awaiting_first_token -= 1
         return True
 
     def streamed(self, tokens: float, now: float) -> None:
@@ -99,7 +100,8 @@ class Lease:
         self._streamed += tokens
         after = ceil(self._streamed)
         if after > self._output:
-            self._room.tokens_in_flight += after - self._output
+            for room in self._rooms:
+                room.tokens_in_flight += after - self._output
             self._output = after
         if self._produced:
             for window in self._windows:
@@ -140,11 +142,11 @@ class Lease:
             self._settle_by_steps(input, cached, output, worked, now)
             if self._stamp is None:
                 self._log(self._latest(answered or now), now)
-        room = self._room
-        room.in_flight_calls -= 1
-        room.tokens_in_flight -= self._input + self._output
-        if self._awaiting:
-            room.awaiting_first_token -= 1
+        for room in self._rooms:
+            room.in_flight_calls -= 1
+            room.tokens_in_flight -= self._input + self._output
+            if self._awaiting:
+                room.awaiting_first_token -= 1
         return True
 
     def _settle_at_once(self, input: int, cached: int, output: int, stamp: float, now: float) -> None:
@@ -193,7 +195,8 @@ class Lease:
     def _know_input(self, whole: int, cached: int) -> None:
         if self._variance:
             self._forget_variance()
-        self._room.tokens_in_flight += whole - self._input
+        for room in self._rooms:
+            room.tokens_in_flight += whole - self._input
         self._input = whole
         self._cached = cached
 

@@ -154,15 +154,24 @@ class LimitSet:
         window, until = found
         return Blocked(window.name, until, self.amount_of(ticket, window), "window", window)
 
-    def reserve(self, ticket: Ticket, now: float) -> Lease:
-        """Takes what the call needs in every limit; only right after `check` answered None."""
+    def reserve(self, ticket: Ticket, now: float, also: "LimitSet | None" = None) -> Lease:
+        """Takes what the call needs in every limit of this set, and of `also`: an endpoint's and a tenant's.
+
+        Only right after `check` of both answered None.
+        """
         taken, predicted, bound, variance = ticket.whole_input, ticket.whole_output, ticket.max_output, ticket.variance
-        windows = self._windows
+        windows, produced = self._windows, self._produced
+        rooms: tuple[LimitSet, ...] = (self,)
+        if also is not None:
+            rooms = (self, also)
+            windows += also._windows
+            produced = produced or also._produced
         amounts = hold_in_all(windows, taken, predicted, bound, variance, now)
-        self.in_flight_calls += 1
-        self.awaiting_first_token += 1
-        self.tokens_in_flight += taken + predicted
-        return Lease(self, windows, amounts, (taken, predicted, bound), variance, self._produced)
+        for room in rooms:
+            room.in_flight_calls += 1
+            room.awaiting_first_token += 1
+            room.tokens_in_flight += taken + predicted
+        return Lease(rooms, windows, amounts, (taken, predicted, bound), variance, produced)
 
     def amount_of(self, ticket: Ticket, window: Window | None) -> float:
         """What the call would take of that limit in the end, predicted output included where it counts as produced."""

@@ -38,7 +38,7 @@ class Ticket:
         "input_sigma",
         "job",
         "key",
-        "leases",
+        "lease",
         "max_output",
         "not_before",
         "output",
@@ -119,7 +119,7 @@ class Ticket:
         self.held_by = ""
         # what it holds while live
         self.endpoint: Any = None
-        self.leases: tuple[Lease, ...] = ()
+        self.lease: Lease | None = None
 
     def __repr__(self) -> str:
         return (
