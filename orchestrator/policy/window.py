@@ -62,6 +62,7 @@ SLOWING = 0.02
 RECOVERY = 0.01
 FOREIGN_LOOKS = 60
 INF = math.inf
+NEVER = -math.inf
 
 
 class Window:
@@ -117,12 +118,12 @@ class Window:
         self._newest = -1
         self._next_expiry = INF
         self._look_need = 0.0
-        self._look_until = -INF
-        self._told = -INF
+        self._look_until = NEVER
+        self._told = NEVER
         self.tat = now
-        self.halved_at = -INF
-        self.gate = -INF
-        self.reset_at = -INF
+        self.halved_at = NEVER
+        self.gate = NEVER
+        self.reset_at = NEVER
         self.foreign: Foreign | None = None
         self.configure(spec)
 
@@ -143,7 +144,7 @@ class Window:
         self.share = self.slowed_to = 1.0
         self._unusual = bool(self.per_paced) or self.foreign is not None
         self._set_pace()
-        self._look_until = -INF
+        self._look_until = NEVER
 
     def _set_pace(self) -> None:
         self.pace = self.span / (self.amount * self.share * (PRODUCED_PACE if self.per_paced else 1.0))
@@ -225,10 +226,10 @@ class Window:
                     self._next_expiry = leaves
             self.used += amount
         if leaves < self._look_until or amount < 0:
-            self._look_until = -INF
+            self._look_until = NEVER
         if leaves >= self._told:
             return False
-        self._told = -INF
+        self._told = NEVER
         return True
 
     def stamp(self, amount: int, stamp: float, now: float) -> bool:
@@ -247,12 +248,12 @@ class Window:
                 slots[slot] += delta
                 self.used += delta
         self.tat += delta * self.pace
-        self._look_until = -INF
+        self._look_until = NEVER
 
     def known(self, variance: int) -> None:
         """An estimate of this variance has been settled."""
         self.variance -= variance
-        self._look_until = -INF
+        self._look_until = NEVER
 
     def _expire(self, now: float) -> None:
         slots, order, width, span = self._slots, self._order, self.width, self.span
@@ -282,7 +283,7 @@ class Window:
         if limit is not None and 0 < limit < self.amount:
             self.amount = float(limit)
             self._set_pace()
-            self._look_until = -INF
+            self._look_until = NEVER
         if reset is not None:
             self.reset_at = now + reset
         if remaining is None:
@@ -398,7 +399,7 @@ def settle_in_all(
             amount = held
         window.held -= held
         window.variance -= variance * window.per_input
-        window._look_until = window._told = -INF
+        window._look_until = window._told = NEVER
         if amount != held:
             window.tat += (amount - held) * window.pace
         slot = int(stamp / window.width) + 1
