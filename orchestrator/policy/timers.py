@@ -48,7 +48,7 @@ class Timers(Generic[T]):
         """One entry does not matter any more."""
         self._stale += 1
         if self._stale > SWEEP_FROM and 2 * self._stale > len(self._heap):
-            self._heap = [entry for entry in self._heap if self._matters(entry[2])]
+            self._heap[:] = [entry for entry in self._heap if self._matters(entry[2])]
             heapq.heapify(self._heap)
             self._stale = 0
 
