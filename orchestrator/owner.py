@@ -13,21 +13,20 @@ import random
 from collections.abc import Callable, Sequence
 
 import trio
-from msgspec import Struct, field
 
 from agents.errors import CallerGone, ModelError, OwnerClosed, QueueTimeout, Refused, may_have_worked
 from agents.messages import ModelReply, Usage
 from agents.port import Call, Flow
-from orchestrator.attempt import Attempt, Clocks
-from orchestrator.backends.base import Backend
+from orchestrator.attempt import Attempt
 from orchestrator.inbox import CallInbox
-from orchestrator.policy.breaker import Breaker, BreakerConfig
-from orchestrator.policy.concurrency import Concurrency, ConcurrencyConfig
-from orchestrator.policy.dispatch import DispatchConfig, Dispatcher, Start, WaitUntil
+from orchestrator.owner_config import Endpoint, OwnerConfig
+from orchestrator.policy.breaker import Breaker
+from orchestrator.policy.concurrency import Concurrency
+from orchestrator.policy.dispatch import Dispatcher, Start, WaitUntil
 from orchestrator.policy.endpoints import EndpointState
 from orchestrator.policy.estimate import Estimator
-from orchestrator.policy.headroom import Headroom, HeadroomConfig
-from orchestrator.policy.limits import InFlightSpec, LimitSet, LimitSpec
+from orchestrator.policy.headroom import Headroom
+from orchestrator.policy.limits import LimitSet
 from orchestrator.policy.retry import GiveUp
 from orchestrator.policy.ticket import Ticket
 from orchestrator.policy.timers import Timers
@@ -35,27 +34,9 @@ from orchestrator.slots import Slots
 from orchestrator.statistics import OwnerStatistics, take_statistics
 from orchestrator.transitions import Hook, Transition, TransitionKind, hooks_by_kind
 
+__all__ = ["Endpoint", "Owner", "OwnerConfig"]
+
 SUBMITS_PER_TURN = 256
-
-
-class Endpoint(Struct, frozen=True):
-    """One key or replica of a backend, and what it allows. `headroom` is for an engine that cannot order its queue."""
-
-    name: str
-    backend: Backend
-    limits: tuple[LimitSpec, ...] = ()
-    in_flight: InFlightSpec | None = None
-    concurrency: ConcurrencyConfig = field(default_factory=ConcurrencyConfig)
-    breaker: BreakerConfig = field(default_factory=BreakerConfig)
-    headroom: HeadroomConfig | None = None
-
-
-class OwnerConfig(Struct, frozen=True):
-    """One backend's owner: its name in metrics and messages, its policy and its clocks."""
-
-    name: str
-    dispatch: DispatchConfig = field(default_factory=DispatchConfig)
-    clocks: Clocks = field(default_factory=Clocks)
 
 
 class Owner:

@@ -25,7 +25,6 @@ import math
 import random
 from collections.abc import Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from agents.errors import ModelError, Refused, TooLarge
@@ -34,11 +33,13 @@ from agents.port import Call
 from orchestrator.policy.admission import Admission, Admitted
 from orchestrator.policy.booking import AttemptView, Booking
 from orchestrator.policy.config import DispatchConfig, TenantConfig
+from orchestrator.policy.decision import IDLE, Decision, Idle, Start, WaitUntil
 from orchestrator.policy.endpoints import HEADROOM, STICKY, EndpointState, Placement
 from orchestrator.policy.estimate import Estimator
 from orchestrator.policy.fair_config import FairConfig
 from orchestrator.policy.fairness import FairQueue
 from orchestrator.policy.limits import Blocked, LimitSet
+from orchestrator.policy.parking import Parking
 from orchestrator.policy.retry import GiveUp, RetryAt, decide
 from orchestrator.policy.sizing import Sizing
 from orchestrator.policy.ticket import Ticket
@@ -47,27 +48,6 @@ from orchestrator.policy.timers import Timers
 __all__ = ["DispatchConfig", "Dispatcher", "Idle", "Start", "TenantConfig", "WaitUntil"]
 
 SCAN = 32
-
-
-class Start(Struct, frozen=True, gc=False):
-    """Send this call to this endpoint now; all it needs is reserved."""
-
-    ticket: Ticket
-    endpoint: EndpointState
-
-
-class WaitUntil(Struct, frozen=True, gc=False):
-    """Nothing can start before `at`, unless something changes."""
-
-    at: float
-
-
-class Idle(Struct, frozen=True, gc=False):
-    """Nothing can start until something changes."""
-
-
-Decision = Start | WaitUntil | Idle
-IDLE = Idle()
 
 
 class Dispatcher:
@@ -97,10 +77,9 @@ class Dispatcher:
         self._booking = Booking(self.fair, estimator, config.weights)
         self._placement = Placement(endpoints, config.sticky_seconds)
         self.admission = Admission(config.admission, weight=self._weight, work=self._sizing.service)
-        self._parked_by: dict[str, Blocked] = {}
+        self._parking = Parking(self.fair)
         self._retries: Timers[Ticket] = Timers(lambda ticket: ticket.state == "waiting")
         self._deadlines: Timers[Ticket] = Timers(lambda ticket: ticket.state != "done")
-        self._parked: Timers[str] = Timers(self._parked_by.__contains__)
         self._headrooms = [endpoint.headroom for endpoint in endpoints if endpoint.headroom is not None]
         self._quiet_until = -math.inf
 
@@ -172,7 +151,8 @@ class Dispatcher:
             if own is not None:
                 blocked = own.check(ticket, now)
                 if blocked is not None:
-                    self._park(ticket, blocked)
+                    ticket.held_by = f"tenant {blocked.limit}"
+                    self._parking.park(ticket.tenant, blocked)
                     continue
             place = self._placement.place(ticket, now)
             if isinstance(place, EndpointState):
@@ -218,7 +198,7 @@ class Dispatcher:
         return Start(ticket, endpoint)
 
     def _rest(self) -> Decision:
-        at = min(self._quiet_until, self._retries.next(), self._parked.next(), self._deadlines.next())
+        at = min(self._quiet_until, self._retries.next(), self._parking.next(), self._deadlines.next())
         return WaitUntil(at) if at < math.inf else IDLE
 
     def _weight(self, tenant: str) -> float:
@@ -231,20 +211,7 @@ class Dispatcher:
             for ticket in self._retries.due(now):
                 self.admission.rejoin(ticket, now)
                 self._enqueue(ticket, now)
-        if self._parked.next() <= now:
-            for tenant in self._parked.due(now):
-                self._unpark(tenant)
-
-    def _park(self, ticket: Ticket, blocked: Blocked) -> None:
-        ticket.held_by = f"tenant {blocked.limit}"
-        self._parked_by[ticket.tenant] = blocked
-        self.fair.park(ticket.tenant)
-        if blocked.until < math.inf:
-            self._parked.add(blocked.until, ticket.tenant)
-
-    def _unpark(self, tenant: str) -> None:
-        if self._parked_by.pop(tenant, None) is not None:
-            self.fair.unpark(tenant)
+        if self._parking.next() <= now and self._parking.release_due(now):
             self._quiet_until = -math.inf
 
     def expired(self, now: float) -> list[Ticket]:
@@ -284,7 +251,7 @@ class Dispatcher:
         """Books what an attempt has written down so far. What may free room ends the rest of a fruitless look."""
         if self._booking.progressed(ticket, attempt, now):
             self._quiet_until = -math.inf
-            self._unpark(ticket.tenant)
+            self._parking.release(ticket.tenant)
 
     def ended(
         self, ticket: Ticket, attempt: AttemptView, outcome: ModelReply | ModelError, now: float
@@ -294,7 +261,7 @@ class Dispatcher:
         self._booking.ended(ticket, attempt, outcome, now)
         ticket.endpoint.ended(ticket, error, now)
         self._quiet_until = -math.inf
-        self._unpark(ticket.tenant)
+        self._parking.release(ticket.tenant)
         if error is None:
             self._finish(ticket)
             return None
@@ -332,7 +299,7 @@ class Dispatcher:
             self._deadlines.forget()
 
     def __repr__(self) -> str:
-        return f"<Dispatcher queued={len(self.fair)} retrying={len(self._retries)} parked={sorted(self._parked_by)}>"
+        return f"<Dispatcher queued={len(self.fair)} retrying={len(self._retries)} {self._parking!r}>"
 
 
 def _with_weights(config: DispatchConfig) -> FairConfig:

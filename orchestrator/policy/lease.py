@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Protocol
 
-from orchestrator.policy.window import Window, settle_in_all
+from orchestrator.policy.all_limits import settle_in_all
+from orchestrator.policy.window import Window
 
 WRITE_GRACE = 1.0
 """Seconds after which a request that is written has been counted, whether or not headers have come."""

@@ -26,11 +26,12 @@ from typing import Literal
 from msgspec import Struct
 
 from agents.errors import InvalidLimits
+from orchestrator.policy.all_limits import hold_in_all, obstacle_among
 from orchestrator.policy.feedback import LimitKind, Reading
 from orchestrator.policy.lease import WRITE_GRACE, Lease
 from orchestrator.policy.limitspec import Counted, InFlightSpec, LimitSpec
 from orchestrator.policy.ticket import Ticket
-from orchestrator.policy.window import LEAST_BURST, Window, hold_in_all, obstacle_among
+from orchestrator.policy.window import LEAST_BURST, Window
 
 __all__ = [
     "WRITE_GRACE",

@@ -45,7 +45,6 @@ that the time until room comes walks the slots, once per change that could bring
 
 import math
 from bisect import insort
-from collections.abc import Sequence
 
 from orchestrator.policy.foreign import Foreign
 from orchestrator.policy.limitspec import LimitSpec
@@ -53,7 +52,6 @@ from orchestrator.policy.limitspec import LimitSpec
 SLOTS = 1200
 PACED_SPAN = 300.0
 MARGIN = 4.0
-MARGIN_SQUARED = MARGIN * MARGIN
 PRODUCED_FULL = 0.99
 PRODUCED_PACE = 0.97
 LEAST_BURST = 1.0
@@ -74,13 +72,8 @@ class Window:
 
     __slots__ = (
         "_look_need",
-        "_look_until",
-        "_newest",
         "_next_expiry",
         "_order",
-        "_slots",
-        "_told",
-        "_unusual",
         "amount",
         "cached_free",
         "foreign",
@@ -88,7 +81,9 @@ class Window:
         "halved_at",
         "held",
         "keeps",
+        "look_until",
         "name",
+        "newest",
         "pace",
         "paced",
         "per_input",
@@ -96,12 +91,15 @@ class Window:
         "per_paced",
         "reset_at",
         "share",
+        "slots",
         "slowed_to",
         "span",
         "spec",
         "tat",
+        "told",
         "tolerance",
         "unit",
+        "unusual",
         "used",
         "variance",
         "width",
@@ -113,13 +111,13 @@ class Window:
         self.held = 0
         self.used = 0
         self.variance = 0
-        self._slots: dict[int, int] = {}
+        self.slots: dict[int, int] = {}
         self._order: list[int] = []
-        self._newest = -1
+        self.newest = -1
         self._next_expiry = INF
         self._look_need = 0.0
-        self._look_until = NEVER
-        self._told = NEVER
+        self.look_until = NEVER
+        self.told = NEVER
         self.tat = now
         self.halved_at = NEVER
         self.gate = NEVER
@@ -142,9 +140,9 @@ class Window:
         self.paced = spec.per <= PACED_SPAN
         self.tolerance = min(float(spec.burst_seconds), self.span)
         self.share = self.slowed_to = 1.0
-        self._unusual = bool(self.per_paced) or self.foreign is not None
+        self.unusual = bool(self.per_paced) or self.foreign is not None
         self._set_pace()
-        self._look_until = NEVER
+        self.look_until = NEVER
 
     def _set_pace(self) -> None:
         self.pace = self.span / (self.amount * self.share * (PRODUCED_PACE if self.per_paced else 1.0))
@@ -169,14 +167,14 @@ class Window:
             over = max(over, taken - PRODUCED_FULL * limit, 1.0)
         until = 0.0
         if over > 0:
-            if now < self._look_until and need >= self._look_need:
-                until = self._look_until
+            if now < self.look_until and need >= self._look_need:
+                until = self.look_until
             else:
                 until = self._room_at(over)
                 self._look_need = need
-                self._look_until = until
-            if until > self._told:
-                self._told = until
+                self.look_until = until
+            if until > self.told:
+                self.told = until
             if foreign is not None:
                 until = min(until, now + self.span / FOREIGN_LOOKS)
         if self.paced:
@@ -195,7 +193,7 @@ class Window:
 
     def _room_at(self, over: float) -> float:
         """When the oldest slots that hold `over` between them have left."""
-        slots = self._slots
+        slots = self.slots
         for slot in self._order:
             over -= slots[slot]
             if over <= 0:
@@ -211,7 +209,7 @@ class Window:
         slot = int(stamp / self.width) + 1
         leaves = slot * self.width + self.span
         if leaves > now:
-            slots = self._slots
+            slots = self.slots
             if slot in slots:
                 slots[slot] += amount
             else:
@@ -219,17 +217,17 @@ class Window:
                 order = self._order
                 if not order or slot > order[-1]:
                     order.append(slot)
-                    self._newest = slot
+                    self.newest = slot
                 else:
                     insort(order, slot)
                 if leaves < self._next_expiry:
                     self._next_expiry = leaves
             self.used += amount
-        if leaves < self._look_until or amount < 0:
-            self._look_until = NEVER
-        if leaves >= self._told:
+        if leaves < self.look_until or amount < 0:
+            self.look_until = NEVER
+        if leaves >= self.told:
             return False
-        self._told = NEVER
+        self.told = NEVER
         return True
 
     def stamp(self, amount: int, stamp: float, now: float) -> bool:
@@ -243,20 +241,20 @@ class Window:
             self.held += delta
         else:
             slot = int(stamp / self.width) + 1
-            slots = self._slots
+            slots = self.slots
             if slot in slots:
                 slots[slot] += delta
                 self.used += delta
         self.tat += delta * self.pace
-        self._look_until = NEVER
+        self.look_until = NEVER
 
     def known(self, variance: int) -> None:
         """An estimate of this variance has been settled."""
         self.variance -= variance
-        self._look_until = NEVER
+        self.look_until = NEVER
 
     def _expire(self, now: float) -> None:
-        slots, order, width, span = self._slots, self._order, self.width, self.span
+        slots, order, width, span = self.slots, self._order, self.width, self.span
         gone = 0
         for slot in order:
             if slot * width + span > now:
@@ -268,7 +266,7 @@ class Window:
             self._next_expiry = order[0] * width + span
         else:
             self._next_expiry = INF
-            self._newest = -1
+            self.newest = -1
 
     # What the provider says
 
@@ -283,7 +281,7 @@ class Window:
         if limit is not None and 0 < limit < self.amount:
             self.amount = float(limit)
             self._set_pace()
-            self._look_until = NEVER
+            self.look_until = NEVER
         if reset is not None:
             self.reset_at = now + reset
         if remaining is None:
@@ -294,14 +292,14 @@ class Window:
             if missing <= 0:
                 return
             self.foreign = Foreign(self.span)
-            self._unusual = True
+            self.unusual = True
         self.foreign.read(missing, now)
 
     def exhausted(self, retry_after: float | None, now: float) -> None:
         """The provider says that this limit is used up: no room, and none is looked for until it said so."""
         if self.foreign is None:
             self.foreign = Foreign(self.span)
-            self._unusual = True
+            self.unusual = True
         room = self.amount - self.taken(now) - self.foreign.amount(now)
         self.foreign.all_gone(room, now)
         if retry_after is not None:
@@ -333,78 +331,3 @@ class Window:
 
     def __repr__(self) -> str:
         return f"<Window {self.name} used={self.used} held={self.held} of {self.amount:g}>"
-
-
-# What a call does to all limits of a set. These three run for every call and every limit, so they are written out: a
-# method for each limit would cost more than its arithmetic.
-
-
-def obstacle_among(
-    windows: Sequence[Window], input: int, bound: int, variance: int, now: float
-) -> tuple[Window, float] | None:
-    """The limit that a call of these sizes waits for longest, and until when; None if it fits in all."""
-    latest = 0.0
-    obstacle: Window | None = None
-    for window in windows:
-        need = window.unit + window.per_input * input + window.per_output * bound
-        more = variance * window.per_input
-        room = window.amount - window.used - window.held - need
-        if (
-            room >= 0
-            and room * room >= MARGIN_SQUARED * (window.variance + more)
-            and window.tat <= now + window.tolerance
-            and not window._unusual
-        ):
-            continue
-        until = window.short_until(need, more, now)
-        if until > latest:
-            latest = until
-            obstacle = window
-    return None if obstacle is None else (obstacle, latest)
-
-
-def hold_in_all(
-    windows: Sequence[Window], input: int, predicted: int, bound: int, variance: int, now: float
-) -> list[int]:
-    """Takes what a call that is dispatched now needs of each limit; answers the amounts."""
-    amounts: list[int] = []
-    for window in windows:
-        amount = window.unit + window.per_input * input + window.per_output * bound
-        amounts.append(amount)
-        window.held += amount
-        window.variance += variance * window.per_input
-        if window.paced:
-            tat = window.tat
-            window.tat = (tat if tat > now else now) + (amount + window.per_paced * predicted) * window.pace
-    return amounts
-
-
-def settle_in_all(
-    windows: Sequence[Window],
-    amounts: Sequence[int],
-    *,
-    input: int,
-    cached: int,
-    output: int,
-    variance: int,
-    stamp: float,
-    now: float,
-) -> None:
-    """Books a call of which everything became known at once, and whose amounts were all still held."""
-    for window, held in zip(windows, amounts, strict=True):
-        amount = window.unit + window.per_input * input + window.per_output * output
-        if window.cached_free:
-            amount -= cached
-        if amount < held and window.keeps:
-            amount = held
-        window.held -= held
-        window.variance -= variance * window.per_input
-        window._look_until = window._told = NEVER
-        if amount != held:
-            window.tat += (amount - held) * window.pace
-        slot = int(stamp / window.width) + 1
-        if slot == window._newest:
-            window._slots[slot] += amount
-            window.used += amount
-        else:
-            window.log(amount, stamp, now)

@@ -295,11 +295,11 @@ STEPS = st.one_of(
 def look(limits: LimitSet, size: int, now: float, *, afresh: bool) -> float:
     """When a call of this size would be told to look again, 0 if it fits. `afresh` remembers nothing of before."""
     window = limits._windows[0]
-    kept = (window._look_until, window._look_need, window._told)
+    kept = (window.look_until, window._look_need, window.told)
     if afresh:
-        window._look_until = -INF
+        window.look_until = -INF
     answer = limits.check(Ticket(seq=0, tenant="a", input=size), now)
-    window._look_until, window._look_need, window._told = kept
+    window.look_until, window._look_need, window.told = kept
     return 0.0 if answer is None else answer.until
 
 
