@@ -6,6 +6,7 @@ import random
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 
 import pytest
@@ -125,11 +126,12 @@ class World:
         self.at(headers, lease.headers)
         if self.counted == "as_produced":
             steps = 8
-            tokens = plan.output / steps
             for step in range(1, steps + 1):
                 time = headers + plan.body * step / steps
+                # a provider counts whole tokens
+                tokens = plan.output * step // steps - plan.output * (step - 1) // steps
                 self.produced.append((time, tokens))
-                self.at(time, lambda t: lease.streamed(tokens, t))
+                self.at(time, partial(lease.streamed, tokens))
         self.at(end, lambda t: self._settle(lease, plan, t))
 
     def _settle(self, lease: Lease, plan: Plan, now: float, *, worked: bool = True, known: bool = True) -> None:
