@@ -29,7 +29,6 @@ from orchestrator.policy.headroom import Headroom
 from orchestrator.policy.limits import LimitSet
 from orchestrator.policy.retry import GiveUp
 from orchestrator.policy.ticket import Ticket
-from orchestrator.policy.timers import Timers
 from orchestrator.slots import Slots
 from orchestrator.statistics import OwnerStatistics, take_statistics
 from orchestrator.transitions import Hook, Transition, TransitionKind, hooks_by_kind
@@ -65,7 +64,7 @@ class Owner:
         self._open: dict[Call, Attempt | None] = {}
         self._policy: Dispatcher | None = None
         self._slots: list[Slots] = []
-        self._clocks: Timers[Attempt] = Timers(lambda attempt: attempt.outcome is None)
+        self._clocks_due = math.inf
         self._now: Callable[[], float] = trio.current_time
         self._faulty = False
         self._ending = False
@@ -144,8 +143,9 @@ class Owner:
                 self._expire(ticket, now)
             if self._faulty:
                 self._refuse_queued(policy, now)
-            self._check_clocks(now)
-            wake_at = min(self._start_ready(policy, now), self._clocks.next())
+            if now >= self._clocks_due:
+                self._check_clocks(now)
+            wake_at = min(self._start_ready(policy, now), self._clocks_due)
             if self._on_turn is not None:
                 self._on_turn(self._now() - now)
             if self.inbox.closed and not self._open and not self.inbox.waiting():
@@ -178,7 +178,7 @@ class Owner:
         )
         self._open[call] = attempt
         call.sent += 1
-        self._clocks.add(attempt.due(), attempt)
+        self._clocks_due = min(self._clocks_due, attempt.due())
         self._slots[endpoint.index].start(attempt)
         waited = now - ticket.eligible_since
         ticket.waited += waited
@@ -196,14 +196,22 @@ class Owner:
                 self._finish(call, error, now)
 
     def _check_clocks(self, now: float) -> None:
-        # A reader may hold an attempt's clock still for as long as it likes, so look again within one silence.
-        at_most = now + self.config.clocks.silence
-        for attempt in self._clocks.due(now):
+        """Ends the attempts whose clock has run out, and finds the next time to look.
+
+        An attempt moves its clocks without a word, so a look may find nothing. It comes once in a clock's length, and
+        costs less than keeping all clocks in order would.
+        """
+        # a reader may hold an attempt's clock still for as long as it likes, so look again within one silence
+        nearest = now + self.config.clocks.silence if self._open else math.inf
+        for attempt in self._open.values():
+            if attempt is None or attempt.outcome is not None:
+                continue
             due = attempt.due()
-            if due > now:
-                self._clocks.add(min(due, at_most), attempt)
-            else:
+            if due <= now:
                 attempt.expire(now)
+            elif due < nearest:
+                nearest = due
+        self._clocks_due = nearest
 
     def _look_at(self, policy: Dispatcher, call: Call, now: float) -> None:
         """Acts on whatever has happened to a call since it was last looked at."""
@@ -231,7 +239,6 @@ class Owner:
     ) -> None:
         call: Call = ticket.call
         ticket.delivered = attempt.delivered
-        self._clocks.forget()
         answer = policy.ended(ticket, attempt, outcome, now)
         kind = outcome.kind if isinstance(outcome, ModelError) else "ok"
         if isinstance(outcome, ModelError) and (attempt.written_at is None or not may_have_worked(outcome)):

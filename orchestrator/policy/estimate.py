@@ -147,7 +147,8 @@ class Estimator:
         return own
 
     def _learn_input(self, whole: int, bytes: int, messages: int) -> None:
-        estimate, _ = self.input(bytes, messages)
+        template = MESSAGE_TOKENS * messages
+        estimate = self._ratio * bytes + template
         if estimate <= 0:
             return
         self._input_calls += 1
@@ -157,7 +158,7 @@ class Estimator:
         seen = self._squared_errors / self._squared_estimates
         self._cv = max(MIN_CV, math.sqrt((n * seen + PRIOR_CALLS * PRIOR_CV**2) / (n + PRIOR_CALLS)))
         if bytes > 0:
-            self._tokens = DECAY * self._tokens + max(0.0, whole - MESSAGE_TOKENS * messages)
+            self._tokens = DECAY * self._tokens + max(0.0, whole - template)
             self._bytes = DECAY * self._bytes + bytes
             self._ratio = (n * self._tokens / self._bytes + PRIOR_CALLS * PRIOR_RATIO) / (n + PRIOR_CALLS)
 

@@ -166,12 +166,17 @@ class FairQueue:
         if type(job) is not JobNode:
             return
         ticket.queue_node = None
+        tenant = job.tenant
+        tree = tenant.tree
         change = actual - ticket.charge
-        if change:
-            self._correct(job, change)
-        job.ended(actual)
-        job.tenant.ended(actual)
         ticket.charge = actual
+        job.settled(change, actual)
+        tenant.settled(change, actual)
+        if change:
+            self._debts.corrected(tree.priority, change)
+            if change < 0.0:
+                tenant.lowered(job)
+                tree.lowered(tenant)
         self._order.served(ticket, actual)
 
     def park(self, tenant: str) -> None:
