@@ -16,7 +16,7 @@ from agents.messages import Message, ModelReply, ModelRequest
 from orchestrator.backends.local import LocalBackend
 from orchestrator.backends.local_config import LocalConfig
 from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
-from orchestrator.demo_tasks import DemoItem, DemoTenant, multiply, tenants
+from orchestrator.cli.demo_tasks import DemoItem, DemoTenant, multiply, tenants
 from tests.backends.recorder import Recorder
 from tests.local_model import local_server
 

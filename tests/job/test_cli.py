@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from agents.errors import HeadraceError
-from orchestrator.cli import app
+from orchestrator.cli.app import app
 
 
 def start(*arguments: str | Path, prompt: str = "Say {text}") -> Result:

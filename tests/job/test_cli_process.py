@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-COMMAND = [sys.executable, "-c", "from orchestrator.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from orchestrator.cli.app import main; main()"]
 JOB = [*COMMAND, "job", "start", "--embedded", "--prompt", "Say {text}"]
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -5,10 +5,10 @@ import json
 import pytest
 import trio.testing
 
-from orchestrator import demo
 from orchestrator.backends.local_config import LocalConfig, NotInstalled
-from orchestrator.demo import DemoOptions, run_demo
-from orchestrator.demo_tasks import tenants
+from orchestrator.cli import demo_run as demo
+from orchestrator.cli.demo_run import DemoOptions, run_demo
+from orchestrator.cli.demo_tasks import tenants
 
 
 async def test_all_agents_end_and_service_follows_weights(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from orchestrator.demo_tasks import DemoTenant, multiply, tenants
+from orchestrator.cli.demo_tasks import DemoTenant, multiply, tenants
 
 ORDERS, SUPPORT, ARCHIVE = tenants()
 

@@ -15,8 +15,8 @@ from orchestrator.backend_choice import BackendChoice
 from orchestrator.backends.sim_config import FaultRule, SimConfig, SimLatency, SimLength, SimLimit
 from orchestrator.backends.sim_provider import SimProvider
 from orchestrator.backends.sim_server import serve_simulated
-from orchestrator.job_command import start_job
-from orchestrator.job_options import JobOptions
+from orchestrator.cli.job_command import start_job
+from orchestrator.cli.job_options import JobOptions
 from orchestrator.policy.limitspec import Counted
 
 QUICK = SimConfig(latency=SimLatency(first_token=0.0, output_rate=100_000.0), length=SimLength(tokens=5.0))

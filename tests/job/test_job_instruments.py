@@ -13,10 +13,10 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from agents.port import Flow, Priority
-from orchestrator.cli import app
+from orchestrator.cli.app import app
+from orchestrator.cli.progress import LiveDisplay, Snapshot
 from orchestrator.job_log import TERSE_BURST, open_log
 from orchestrator.metrics_file import MetricsError, MetricsFile, check_metrics_path
-from orchestrator.progress import LiveDisplay, Snapshot
 from orchestrator.transitions import Transition, hooks_by_kind
 
 

@@ -9,8 +9,7 @@ from rich.console import Console
 
 from agents.messages import Usage
 from agents.money import Price
-from orchestrator.jobs import JobReport
-from orchestrator.progress import (
+from orchestrator.cli.progress import (
     LiveDisplay,
     PlainDisplay,
     Rate,
@@ -21,7 +20,8 @@ from orchestrator.progress import (
     short,
     watch,
 )
-from orchestrator.report import job_table, ranges, summary, tenant_table
+from orchestrator.cli.report import job_table, ranges, summary, tenant_table
+from orchestrator.jobs import JobReport
 from orchestrator.tally import Tally
 
 

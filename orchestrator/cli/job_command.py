@@ -18,20 +18,20 @@ from agents.errors import HeadraceError
 from agents.journal import MemoryJournal
 from agents.lifecycle import StopReason
 from orchestrator.backend_choice import BackendError
+from orchestrator.cli.exits import BACKEND, DONE, SOME_FAILED, USAGE, complain, say
+from orchestrator.cli.job_options import JobOptions, check_options, job_spec, read_template, run_options
+from orchestrator.cli.progress import Display, LiveDisplay, NoDisplay, PlainDisplay, Snapshot, watch
+from orchestrator.cli.report import cost_dollars, job_table, summary
+from orchestrator.cli.signals import SignalEnd, until_signalled
 from orchestrator.embedded import Embedded, EmbeddedConfig, open_embedded
-from orchestrator.exits import BACKEND, DONE, SOME_FAILED, USAGE, complain, say
 from orchestrator.fuse import Fuse
 from orchestrator.inputs import InputStream, Item, Unreadable, check_sources
 from orchestrator.item_runs import ItemRuns
 from orchestrator.job_log import open_log
 from orchestrator.job_metrics import JobMetrics
-from orchestrator.job_options import JobOptions, check_options, job_spec, read_template, run_options
 from orchestrator.jobs import Job, JobReport, chain, peek
 from orchestrator.metrics_file import MetricsFile, check_metrics_path
 from orchestrator.outputs import ResultWriter, open_output
-from orchestrator.progress import Display, LiveDisplay, NoDisplay, PlainDisplay, Snapshot, watch
-from orchestrator.report import cost_dollars, job_table, summary
-from orchestrator.signals import SignalEnd, until_signalled
 from orchestrator.tally import Tally
 from orchestrator.transitions import Hook
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import trio
 import typer
 
-from orchestrator.demo import DemoOptions, run_demo
+from orchestrator.cli.demo_run import DemoOptions, run_demo
 
 
 def demo(

@@ -72,7 +72,7 @@ def tenants() -> tuple[DemoTenant, ...]:
 
 def load(name: str) -> tuple[DemoItem, ...]:
     """The items of one data file of the package."""
-    text = files("orchestrator.demo_data").joinpath(f"{name}.jsonl").read_text(encoding="utf-8")
+    text = files("orchestrator.cli.demo_data").joinpath(f"{name}.jsonl").read_text(encoding="utf-8")
     return tuple(msgspec.json.decode(line, type=DemoItem) for line in text.splitlines())
 
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import trio
 
-from orchestrator.exits import complain
+from orchestrator.cli.exits import complain
 
 
 class Endable(Protocol):

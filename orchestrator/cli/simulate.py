@@ -9,9 +9,9 @@ from trio import CancelScope
 
 from orchestrator.backends.sim_config import Algorithm, Counted, SimConfig, SimLatency, SimLength, SimLimit
 from orchestrator.backends.sim_server import run_simulator
-from orchestrator.exits import DONE, USAGE, complain
+from orchestrator.cli.exits import DONE, USAGE, complain
+from orchestrator.cli.signals import SignalEnd, until_signalled
 from orchestrator.groups import only
-from orchestrator.signals import SignalEnd, until_signalled
 
 
 def simulate(

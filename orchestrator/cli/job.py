@@ -8,9 +8,9 @@ import typer
 
 from agents.port import Priority
 from orchestrator.backend_choice import BackendChoice
-from orchestrator.exits import USAGE, complain
-from orchestrator.job_command import start_job
-from orchestrator.job_options import JobOptions, read_price
+from orchestrator.cli.exits import USAGE, complain
+from orchestrator.cli.job_command import start_job
+from orchestrator.cli.job_options import JobOptions, read_price
 
 app = typer.Typer(help="One prompt over many inputs.", no_args_is_help=True, rich_markup_mode=None)
 

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from agents.messages import Usage
 from agents.money import MILLION, Price
+from orchestrator.cli.progress import dollars, duration
 from orchestrator.jobs import JobReport
-from orchestrator.progress import dollars, duration
 from orchestrator.tally import Tally
 
 

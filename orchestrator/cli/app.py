@@ -7,10 +7,10 @@ from importlib.metadata import version as distribution_version
 import typer
 
 from agents.errors import HeadraceError
-from orchestrator.cli_demo import demo
-from orchestrator.cli_job import app as job
-from orchestrator.cli_simulate import simulate
-from orchestrator.exits import INTERRUPTED, USAGE, complain
+from orchestrator.cli.demo import demo
+from orchestrator.cli.exits import INTERRUPTED, USAGE, complain
+from orchestrator.cli.job import app as job
+from orchestrator.cli.simulate import simulate
 
 app = typer.Typer(
     name="headrace",

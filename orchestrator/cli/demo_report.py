@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.demo_tasks import DemoTenant
-from orchestrator.progress import duration
-from orchestrator.report import plain_table, tenant_summary, tenant_table
+from orchestrator.cli.demo_tasks import DemoTenant
+from orchestrator.cli.progress import duration
+from orchestrator.cli.report import plain_table, tenant_summary, tenant_table
 from orchestrator.tally import Tally
 
 MOST_COLUMNS = 100

@@ -17,13 +17,13 @@ from agents.loop import run_agent
 from agents.port import Flow, Priority
 from agents.result import RunResult
 from orchestrator.backend_choice import BackendChoice, BackendError
-from orchestrator.demo_report import DemoAnswer, DemoReport, print_report
-from orchestrator.demo_tasks import DemoItem, DemoTenant, tenants
+from orchestrator.cli.demo_report import DemoAnswer, DemoReport, print_report
+from orchestrator.cli.demo_tasks import DemoItem, DemoTenant, tenants
+from orchestrator.cli.exits import BACKEND, DONE, SOME_FAILED, complain, say
+from orchestrator.cli.progress import Display, LiveDisplay, PlainDisplay, Snapshot, watch
+from orchestrator.cli.signals import SignalEnd, until_signalled
 from orchestrator.embedded import Embedded, EmbeddedConfig, open_embedded
-from orchestrator.exits import BACKEND, DONE, SOME_FAILED, complain, say
 from orchestrator.policy.dispatch import TenantConfig
-from orchestrator.progress import Display, LiveDisplay, PlainDisplay, Snapshot, watch
-from orchestrator.signals import SignalEnd, until_signalled
 from orchestrator.tally import Tally
 
 IN_FLIGHT = 4
