@@ -8,7 +8,7 @@
 | 503, 529                            | Overloaded                                     |
 | 408, 409, 425, other 5xx            | Unavailable                                    |
 | 401, 403, 3xx                       | Refused, the endpoint's fault                  |
-| other 4xx                           | Refused                                        |
+| other 4xx, 501, 505                 | Refused                                        |
 | in a stream, nothing of these       | Unavailable                                    |
 
 A 429 whose text speaks of quota but whose code does not is a 429: providers use such words for passing conditions.
@@ -168,9 +168,14 @@ def _error(
         return Throttled(message, retry_after=wait, exhausted=frozenset(exhausted), status=status, code=code)
     if status in (503, 529):
         return Overloaded(message, status=status, code=code, retry_after=retry_after)
-    if status is None or status in (408, 409, 425) or status >= 500 or 100 <= status < 300:
+    if status is None or status in _PASSING or (status >= 500 and status not in _LASTING) or 100 <= status < 300:
         return Unavailable(message, status=status, code=code)
     return Refused(message, status=status, code=code, endpoint_fault=status in (401, 403) or status < 400)
+
+
+_PASSING = frozenset({408, 409, 425})
+_LASTING = frozenset({501, 505})
+"""Server errors that say what the server cannot do, now or later."""
 
 
 def _status(value: object) -> int | None:

@@ -23,7 +23,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from agents.errors import InvalidLimits, ModelError, QueueFull, QueueTimeout, Refused, TooLarge
+from agents.errors import ModelError, QueueFull, QueueTimeout, Refused, TooLarge
 from agents.port import Priority
 from orchestrator.policy.checks import require
 from orchestrator.policy.drain import DrainRates
@@ -258,14 +258,3 @@ class Admission:
         if self.all.calls == 0:
             # what rounding has left over
             self.all.work = 0.0
-
-
-def check_deadline(seconds: float, now: float) -> float:
-    """The deadline that lies `seconds` after `now`, on the same clock.
-
-    Infinity is no deadline; a negative number is one that has passed already. Raises `InvalidLimits` for NaN, which
-    every comparison would take as never due.
-    """
-    if math.isnan(seconds):
-        raise InvalidLimits("deadline", "must be a number of seconds, not NaN")
-    return now + seconds

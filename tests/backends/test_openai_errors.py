@@ -38,6 +38,7 @@ async def throttled(script: Script, **options: object) -> Throttled:
         (409, Unavailable, None),
         (429, Throttled, None),
         (500, Unavailable, None),
+        (501, Refused, False),
         (502, Unavailable, None),
         (503, Overloaded, None),
         (504, Unavailable, None),
