@@ -47,7 +47,7 @@ class ConcurrencyConfig(Struct, frozen=True, forbid_unknown_fields=True):
 class Concurrency:
     """The adaptive limit of one endpoint. Every `started` is followed by exactly one `ended`."""
 
-    __slots__ = ("_config", "_last_cut", "_limit", "_peak", "_slow_start", "_successes", "cuts", "in_flight")
+    __slots__ = ("_config", "_last_cut", "_limit", "_peak", "_slow_start", "_successes", "cuts", "in_flight", "limit")
 
     def __init__(self, config: ConcurrencyConfig | None = None) -> None:
         self._config = config or ConcurrencyConfig()
@@ -57,16 +57,13 @@ class Concurrency:
         self._peak = 0
         self._last_cut = float("-inf")
         self.in_flight = 0
+        self.limit = int(self._limit)
+        """Calls that may be in flight now."""
         self.cuts = 0
 
     def __repr__(self) -> str:
         kind = "fixed" if self._config.fixed else "doubling" if self._slow_start else "steady"
         return f"<Concurrency {self.in_flight}/{self.limit} {kind} cuts={self.cuts}>"
-
-    @property
-    def limit(self) -> int:
-        """Calls that may be in flight now."""
-        return int(self._limit)
 
     def has_room(self) -> bool:
         """Whether one more call may be sent."""
@@ -107,5 +104,6 @@ class Concurrency:
         self._new_round()
 
     def _new_round(self) -> None:
+        self.limit = int(self._limit)
         self._successes = 0
         self._peak = self.in_flight

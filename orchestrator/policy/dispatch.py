@@ -124,7 +124,8 @@ class Dispatcher:
 
     def next(self, now: float) -> Decision:
         """The next call to send, with everything it needs reserved; or how long there is none."""
-        self._bring_back(now)
+        if now >= self._retries.next() or now >= self._parking.next():
+            self._bring_back(now)
         if now < self._quiet_until:
             return self._rest()
         head = self.fair.head()
@@ -190,7 +191,8 @@ class Dispatcher:
         self.fair.start(ticket, self._sizing.service(ticket))
         for headroom in self._headrooms:
             headroom.unqueued(ticket.tenant)
-        self.admission.release(ticket, now, sent=True)
+        if not ticket.agent:
+            self.admission.release(ticket, now, sent=True)
         ticket.state = "live"
         ticket.stage = "sent"
         ticket.started = now

@@ -45,7 +45,8 @@ class EndpointState:
 
     def check(self, ticket: Ticket, now: float) -> Blocked | None:
         """None if the call may go out now, else what is in the way and when to look again."""
-        if not self.concurrency.has_room():
+        concurrency = self.concurrency
+        if concurrency.in_flight >= concurrency.limit:
             return self._busy
         if not self.breaker.allows(now):
             return Blocked("breaker", self.breaker.until(), 1.0, "in_flight")
