@@ -3,8 +3,9 @@
 The baseline is a bare memory-channel round trip: an agent makes a one-shot channel, sends it with its request over one
 bounded channel to one task, and waits for the answer that task puts into it at once. The owner path is the same
 exchange through a real `Owner`: admission, hierarchy, limits, prediction, a slot, settlement and instruments, against a
-backend that answers at once. Both run in the same process, in turns, with the same garbage collector settings; a rate
-is the median of its repeats, and only the ratio is meant to be compared between machines.
+backend that answers at once. Both run in the same process, in turns, with the same garbage collector settings (those of `orchestrator.garbage`). Times
+are CPU time, as a shared machine takes wall time away at random and neither side ever waits; a rate is the median of
+its repeats, and only the ratio is meant to be compared between machines.
 
 Memory per agent is counted by `tracemalloc` in a pass of its own, which is not timed: all agents hold one queued call.
 """
@@ -40,7 +41,7 @@ AMPLE = 1e12
 
 
 class LoadResult(Struct, frozen=True):
-    """One size. `ratio` is seconds per call over seconds per bare round trip."""
+    """One size. `ratio` is seconds per call over seconds per bare round trip; rates are per second of CPU time."""
 
     agents: int
     tenants: int
