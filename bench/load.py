@@ -3,9 +3,9 @@
 The baseline is a bare memory-channel round trip: an agent makes a one-shot channel, sends it with its request over one
 bounded channel to one task, and waits for the answer that task puts into it at once. The owner path is the same
 exchange through a real `Owner`: admission, hierarchy, limits, prediction, a slot, settlement and instruments, against a
-backend that answers at once. Both run in the same process, in turns, with the same garbage collector settings (those of `orchestrator.garbage`). Times
-are CPU time, as a shared machine takes wall time away at random and neither side ever waits; a rate is the median of
-its repeats, and only the ratio is meant to be compared between machines.
+backend that answers at once. Both run in the same process, in turns, with the same garbage collector settings (those
+of `orchestrator.garbage`). Times are CPU time, as a shared machine takes wall time away at random and neither side ever
+waits; a rate is the median of its repeats, and only the ratio is meant to be compared between machines.
 
 Memory per agent is counted by `tracemalloc` in a pass of its own, which is not timed: all agents hold one queued call.
 """
@@ -98,7 +98,11 @@ def measure(
     on_progress: Callable[[str], None] = lambda line: None,
 ) -> LoadReport:
     """Runs every size with about `calls` calls per repeat. Blocks; bounded in count, no sockets, no threads."""
-    results = [_measure_size(agents, tenants, calls, repeats, on_progress) for agents, tenants in sizes]
+    thresholds = gc.get_threshold()
+    try:
+        results = [_measure_size(agents, tenants, calls, repeats, on_progress) for agents, tenants in sizes]
+    finally:
+        gc.set_threshold(*thresholds)
     return LoadReport(results, growth=results[-1].ratio / results[0].ratio)
 
 

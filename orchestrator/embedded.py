@@ -17,7 +17,6 @@ from orchestrator.backends.base import Backend
 from orchestrator.backends.local import LocalBackend
 from orchestrator.backends.local_config import NotInstalled
 from orchestrator.backends.local_process import ServerFailed
-from orchestrator.garbage import tune_collector
 from orchestrator.groups import only
 from orchestrator.owner import Owner, OwnerConfig
 from orchestrator.policy.dispatch import DispatchConfig, TenantConfig
@@ -94,7 +93,6 @@ async def open_embedded(
             if isinstance(backend, LocalBackend):
                 await nursery.start(_serve_local, backend, on_lost)
             await nursery.start(owner.run)
-            tune_collector()
             yield Embedded(owner, backend, config.backend.model_name)
             nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:

@@ -11,6 +11,7 @@ from orchestrator.cli.demo import demo
 from orchestrator.cli.exits import INTERRUPTED, USAGE, complain
 from orchestrator.cli.job import app as job
 from orchestrator.cli.simulate import simulate
+from orchestrator.garbage import tune_collector
 
 app = typer.Typer(
     name="headrace",
@@ -36,6 +37,7 @@ def version() -> None:
 
 def main() -> None:
     """The console script. A `HeadraceError` is one message, never a traceback."""
+    tune_collector()
     try:
         app()
     except HeadraceError as error:
