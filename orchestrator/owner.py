@@ -27,7 +27,7 @@ from orchestrator.policy.endpoints import EndpointState
 from orchestrator.policy.estimate import Estimator
 from orchestrator.policy.headroom import Headroom
 from orchestrator.policy.limits import LimitSet
-from orchestrator.policy.retry import GiveUp
+from orchestrator.policy.retry import GiveUp, RetryAt
 from orchestrator.policy.ticket import Ticket
 from orchestrator.slots import Slots
 from orchestrator.statistics import OwnerStatistics, take_statistics
@@ -240,22 +240,22 @@ class Owner:
         call: Call = ticket.call
         ticket.delivered = attempt.delivered
         answer = policy.ended(ticket, attempt, outcome, now)
-        kind = outcome.kind if isinstance(outcome, ModelError) else "ok"
-        if isinstance(outcome, ModelError) and (attempt.written_at is None or not may_have_worked(outcome)):
+        if not isinstance(outcome, ModelError):
+            self._finish(call, outcome, now)
+            return
+        if attempt.written_at is None or not may_have_worked(outcome):
             call.sent -= 1
         if isinstance(outcome, Refused) and outcome.endpoint_fault:
             self._faulty = True
-        self._emit("attempt_ended", ticket, now, outcome=kind, seconds=now - ticket.started, usage=outcome.usage)
-        if answer is None:
-            self._finish(call, outcome, now)
-        elif isinstance(answer, GiveUp):
-            self._finish(call, answer.error, now)
-        elif call.abandoned or self._ending:
-            policy.drop(ticket, now)
-            self._finish(call, outcome, now)
-        else:
+        kind, seconds = outcome.kind, now - ticket.started
+        self._emit("attempt_failed", ticket, now, outcome=kind, seconds=seconds, usage=outcome.usage)
+        if isinstance(answer, RetryAt) and not (call.abandoned or self._ending):
             self._open[call] = None
             self._emit("retrying", ticket, now, outcome=kind, seconds=answer.at - now)
+            return
+        if isinstance(answer, RetryAt):
+            policy.drop(ticket, now)
+        self._finish(call, answer.error if isinstance(answer, GiveUp) else outcome, now)
 
     def _expire(self, ticket: Ticket, now: float) -> None:
         waited = now - ticket.arrived
@@ -273,9 +273,11 @@ class Owner:
         del self._open[call]
         call.resolve(outcome)
         ticket: Ticket = call.ticket
-        kind = outcome.kind if isinstance(outcome, ModelError) else "ok"
-        seconds = now - ticket.arrived
-        self._emit("finished", ticket, now, outcome=kind, seconds=seconds, waited=ticket.waited, usage=outcome.usage)
+        seconds, waited = now - ticket.arrived, ticket.waited
+        if isinstance(outcome, ModelError):
+            self._emit("finished", ticket, now, outcome=outcome.kind, seconds=seconds, waited=waited)
+        else:
+            self._emit("finished", ticket, now, outcome="ok", seconds=seconds, waited=waited, usage=outcome.usage)
 
     def _end_calls(self) -> None:
         """Finishes every call there is, those still in the inbox included, and lets no more in."""

@@ -90,11 +90,14 @@ class Tally:
                     self._contended.add(flow)
                 self._leave(flow, tenant)
                 self._live.add(flow)
-            case "attempt_ended":
+            case "attempt_failed":
                 self._live.discard(flow)
                 self._book(transition, flow, tenant)
             case "finished":
                 self._leave(flow, tenant)
+                if transition.outcome == "ok":
+                    self._live.discard(flow)
+                    self._book(transition, flow, tenant)
                 self._finish(transition, tenant)
             case "first_token":
                 pass

@@ -1,8 +1,8 @@
 """One frozen event per transition of a call; every instrument is a small hook on these.
 
-A call's way: `queued`, then per attempt `started`, `first_token` (if there is one) and `attempt_ended`, then either
-`retrying` (and `started` again) or `finished`. A call that is not admitted goes straight to `finished`.
-`finished` comes exactly once for every call that reached an owner.
+A call's way: `queued`, then per attempt `started` and `first_token` (if there is one); then `finished` with the answer,
+or `attempt_failed` and either `retrying` (and `started` again) or `finished` with an error. A call that is not admitted
+goes straight to `finished`, which comes exactly once for every call that reached an owner.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,17 +13,18 @@ from msgspec import Struct
 from agents.messages import Usage
 from agents.port import Flow, Priority
 
-TransitionKind = Literal["queued", "started", "first_token", "attempt_ended", "retrying", "finished"]
+TransitionKind = Literal["queued", "started", "first_token", "attempt_failed", "retrying", "finished"]
 
 
 class Transition(Struct, frozen=True, gc=False):
     """What happened to a call, when, and what it had cost so far. Times and durations are in seconds.
 
-    `at` is on the owner's clock. `outcome` is `ok` or the error's `kind` (on `attempt_ended`, `retrying` and
+    `at` is on the owner's clock. `outcome` is `ok` or the error's `kind` (on `attempt_failed`, `retrying` and
     `finished`). `waited` is the time in queue since it was last eligible (on `started`) or in all (on `finished`);
-    `seconds` the time since dispatch (`first_token`, `attempt_ended`) or since arrival (`finished`).
+    `seconds` the time since dispatch (`first_token`, `attempt_failed`) or since arrival (`finished`).
     `held_by` names what the call last waited for: a limit, `fair_order`, or nothing.
-    `usage` is as the provider reported it, None where nothing was reported.
+    `usage` is as the provider reported it for this attempt (on `attempt_failed`, and on `finished` with the answer),
+    None where nothing was reported.
     """
 
     kind: TransitionKind

@@ -45,7 +45,7 @@ class PrometheusHook(Collector):
     `watch` adds an owner whose state is read at each scrape. `on_turn` takes the seconds of an owner's turn.
     """
 
-    wants = frozenset({"started", "first_token", "attempt_ended", "retrying", "finished"})
+    wants = frozenset({"started", "first_token", "attempt_failed", "retrying", "finished"})
 
     def __init__(self, tenants: TenantLabels | None = None, *, cost: Cost | None = None) -> None:
         self.registry = CollectorRegistry()
@@ -80,28 +80,32 @@ class PrometheusHook(Collector):
             self._tenant(transition).waits[transition.priority].observe(transition.waited)
         elif kind == "first_token":
             self._endpoint(transition).first_token.observe(transition.seconds)
-        elif kind == "attempt_ended":
-            self._attempt_ended(transition)
         elif kind == "finished":
-            self._tenant(transition).outcomes[transition.priority, transition.outcome] += 1
+            book = self._tenant(transition)
+            book.outcomes[transition.priority, transition.outcome] += 1
+            if transition.outcome == "ok":
+                self._answered(transition, book)
             backend = self._backends.get(transition.backend)
             if backend is None:
                 backend = self._backends[transition.backend] = BackendBook()
             backend.durations[transition.priority].observe(transition.seconds)
+        elif kind == "attempt_failed":
+            if transition.outcome in UPSTREAM_KINDS:
+                self._endpoint(transition).errors[transition.outcome] += 1
+            self._count_usage(transition, self._tenant(transition))
         elif kind == "retrying":
             self._tenant(transition).retries[transition.outcome] += 1
 
-    def _attempt_ended(self, transition: Transition) -> None:
-        outcome, usage = transition.outcome, transition.usage
-        if outcome in UPSTREAM_KINDS:
-            self._endpoint(transition).errors[outcome] += 1
+    def _answered(self, transition: Transition, book: TenantBook) -> None:
+        usage = transition.usage
         if usage is None or usage.input is None or usage.output is None:
-            if outcome == "ok":
-                self._endpoint(transition).unreported += 1
-            if usage is None:
-                return
-        book = self._tenant(transition)
-        _count_tokens(book, usage)
+            self._endpoint(transition).unreported += 1
+        self._count_usage(transition, book)
+
+    def _count_usage(self, transition: Transition, book: TenantBook) -> None:
+        if transition.usage is None:
+            return
+        _count_tokens(book, transition.usage)
         if self._cost is not None:
             book.micro_dollars += self._cost(transition) or 0
 

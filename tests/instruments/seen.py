@@ -42,7 +42,8 @@ def call(hook: PrometheusHook | LogHook, tenant: str = "blue", *, outcome: str =
     hook(transition("queued", tenant))
     hook(transition("started", tenant, waited=3.0))
     hook(transition("first_token", tenant, seconds=0.3))
-    hook(transition("attempt_ended", tenant, outcome=outcome, seconds=2.0, usage=usage))
+    if outcome != "ok":
+        hook(transition("attempt_failed", tenant, outcome=outcome, seconds=2.0))
     hook(transition("finished", tenant, outcome=outcome, seconds=5.0, waited=3.0, usage=usage))
 
 

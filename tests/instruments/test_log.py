@@ -44,7 +44,7 @@ def test_debug_shows_every_transition_with_its_flow(logged: io.StringIO) -> None
     call(LogHook(structlog.get_logger(), "debug"))
     written = lines(logged)
     assert [line["event"] for line in written] == [
-        f"call {kind}" for kind in ("queued", "started", "first_token", "attempt_ended", "finished")
+        f"call {kind}" for kind in ("queued", "started", "first_token", "finished")
     ]
     assert all((line["tenant"], line["job"], line["run"]) == ("blue", "job-1", "run-77") for line in written)
     assert (written[-1]["input"], written[-1]["output"]) == (140, 7)

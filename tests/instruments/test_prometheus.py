@@ -85,8 +85,8 @@ def test_retries_are_counted() -> None:
 def test_R20_unknown_usage_is_not_zero_tokens() -> None:
     """An answer whose tokens the provider did not report adds none, and is counted as unreported."""
     hook = PrometheusHook()
-    hook(transition("attempt_ended", outcome="ok", usage=Usage(output=5)))
-    hook(transition("attempt_ended", outcome="ok"))
+    hook(transition("finished", outcome="ok", usage=Usage(output=5)))
+    hook(transition("finished", outcome="ok"))
     assert value(hook, "usage_unreported_total", backend="main", endpoint="one") == 2
     assert value(hook, "tokens_total", backend="main", tenant="blue", type="output") == 5
     assert not any(("type", "input") in labels for _, labels in samples(hook))
@@ -97,7 +97,7 @@ def test_cost_is_in_dollars() -> None:
     costs = iter([1_500_000, None, 250_000])
     hook = PrometheusHook(cost=lambda _: next(costs))
     for _ in range(3):
-        hook(transition("attempt_ended", outcome="ok", usage=Usage(input=1, output=1)))
+        hook(transition("finished", outcome="ok", usage=Usage(input=1, output=1)))
     assert value(hook, "cost_dollars_total", backend="main", tenant="blue") == pytest.approx(1.75)
 
 

@@ -110,7 +110,7 @@ def test_a_write_that_fails_is_told_once(tmp_path: Path) -> None:
 def test_verbose_logs_every_step(ten: Path) -> None:
     """With --verbose each call's queueing, start, first token and end are lines on standard error."""
     logged = start(ten, "-v", "--quiet").stderr
-    for step in ("queued", "started", "first_token", "attempt_ended", "finished"):
+    for step in ("queued", "started", "first_token", "finished"):
         assert logged.count(f"call {step} ") == 10
     assert "item 3" not in logged  # no prompt, no answer
 

@@ -19,7 +19,7 @@ def feed(tally: Tally, flow: Flow, *kinds: TransitionKind, outcome: str = "ok", 
                 priority=Priority.STANDARD,
                 outcome=outcome,
                 waited=1.5 if kind == "finished" else 0.0,
-                usage=usage if kind == "attempt_ended" else None,
+                usage=usage if kind in ("attempt_failed", "finished") else None,
             )
         )
 
@@ -28,12 +28,12 @@ def test_sums_follow_calls_to_their_end() -> None:
     """Calls, failures, retries, tokens and waits are summed per tenant; nothing is left open at the end."""
     tally = Tally()
     used = Usage(10, output=5)
-    feed(tally, Flow("a", "j", "1"), "queued", "started", "first_token", "attempt_ended", "finished", usage=used)
-    feed(tally, Flow("a", "j", "2"), "queued", "started", "attempt_ended", "retrying", outcome="throttled")
+    feed(tally, Flow("a", "j", "1"), "queued", "started", "first_token", "finished", usage=used)
+    feed(tally, Flow("a", "j", "2"), "queued", "started", "attempt_failed", "retrying", outcome="throttled")
     assert (tally.waiting, tally.in_flight) == (1, 0)
     feed(tally, Flow("a", "j", "2"), "started")
     assert (tally.waiting, tally.in_flight) == (0, 1)
-    feed(tally, Flow("a", "j", "2"), "attempt_ended", "finished", usage=used)
+    feed(tally, Flow("a", "j", "2"), "finished", usage=used)
     feed(tally, Flow("b", "j", "3"), "finished", outcome="too_large")
     feed(tally, Flow("b", "j", "4"), "queued", "finished", outcome="queue_timeout")
     assert (tally.waiting, tally.in_flight) == (0, 0)
@@ -52,11 +52,11 @@ def test_shares_count_only_while_all_wait() -> None:
     feed(tally, one, "queued", "started")  # b does not wait
     feed(tally, two, "queued")
     feed(tally, three, "queued")
-    feed(tally, one, "attempt_ended", "finished", usage=used)
+    feed(tally, one, "finished", usage=used)
     assert tally.contended_share == {}
     feed(tally, two, "started")  # both wait
     feed(tally, three, "started")  # only b waits
-    feed(tally, two, "attempt_ended", "finished", usage=used)
-    feed(tally, three, "attempt_ended", "finished", usage=used)
+    feed(tally, two, "finished", usage=used)
+    feed(tally, three, "finished", usage=used)
     assert tally.tenants["a"].contended_service == pytest.approx(30)
     assert tally.contended_share == {"a": 1.0, "b": 0.0}
