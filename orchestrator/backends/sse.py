@@ -46,11 +46,6 @@ class SSEParser:
         self._name = ""
         self._id = ""
 
-    @property
-    def buffered(self) -> int:
-        """Bytes held back: the unfinished line and the data lines of the unfinished event."""
-        return self._tail_size + self._lines_size
-
     def feed(self, chunk: bytes) -> list[ServerEvent]:
         """The events that this chunk completes. Raises `StreamTooLong`."""
         if self._skip_lf and chunk:

@@ -65,10 +65,6 @@ class Concurrency:
         kind = "fixed" if self._config.fixed else "doubling" if self._slow_start else "steady"
         return f"<Concurrency {self.in_flight}/{self.limit} {kind} cuts={self.cuts}>"
 
-    def has_room(self) -> bool:
-        """Whether one more call may be sent."""
-        return self.in_flight < self.limit
-
     def started(self) -> None:
         """A call is sent."""
         self.in_flight += 1

@@ -80,17 +80,11 @@ class Node:
 
     def settled(self, change: float, charge: float) -> None:
         """A call ended that cost `charge` in all, `change` of it not booked before."""
-        self.counter += change * self.scale
-        self.booked += change
-        if change > 0.0:
-            self.excess += change
-            if self.excess > self.excess_peak:
-                self.excess_peak = self.excess
-        elif -change > self.refund_peak:
-            self.refund_peak = -change
+        if change:
+            self.corrected(change)
         self.live -= 1
         # an exact 0 with nothing in flight keeps rounding errors from adding up
-        self.open = self.open + change - charge if self.live else 0.0
+        self.open = self.open - charge if self.live else 0.0
 
     def reweigh(self, weight: float) -> None:
         """Changes the weight; calls in flight are booked anew, so that their refund matches their charge."""

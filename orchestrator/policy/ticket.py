@@ -40,7 +40,6 @@ class Ticket:
         "key",
         "lease",
         "max_output",
-        "not_before",
         "output",
         "passed",
         "priority",
@@ -111,7 +110,6 @@ class Ticket:
         self.stage: TicketStage = "sent"
         self.attempts = 0
         self.eligible_since = arrived
-        self.not_before = 0.0
         self.started = 0.0
         self.streamed = 0.0
         self.waited = 0.0

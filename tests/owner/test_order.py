@@ -76,8 +76,8 @@ async def test_an_idle_backend_serves_a_light_tenant_at_once(autojump_clock: tri
     assert light.waits.mean < 0.2 * heavy.waits.mean
 
 
-async def test_one_endless_stream_blocks_only_its_slot(autojump_clock: trio.testing.MockClock) -> None:
-    """A slow provider serves all calls in the end, though each takes a minute."""
+async def test_slow_answers_are_all_served(autojump_clock: trio.testing.MockClock) -> None:
+    """With two slots and a minute for each answer, eight callers have all been served after a few minutes."""
     slow = replace(STEADY, latency=SimLatency(first_token=60, chunk_tokens=1000))
     load = Load("acme", 8)
     await run_load(SimProvider(slow, clock=trio.current_time), [load], seconds=600, slots=2)
