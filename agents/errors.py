@@ -7,6 +7,7 @@
 | queue    | QueueFull, QueueTimeout, CallTimeout, OwnerClosed | the owner ended it; the provider is not at fault |
 | caller   | CallerGone                                    | nobody waits for the answer any more           |
 | author   | InvalidLimits, UnknownModel                   | configuration or arguments are wrong           |
+| nobody   | Draining                                      | the daemon is ending, and says so              |
 
 Adapters decide from status and structured code, never from prose.
 """
@@ -15,7 +16,7 @@ from typing import ClassVar, Literal
 
 from agents.messages import Usage
 
-Blame = Literal["provider", "request", "queue", "caller", "author"]
+Blame = Literal["provider", "request", "queue", "caller", "author", "nobody"]
 
 
 class HeadraceError(Exception):
@@ -220,3 +221,9 @@ class UnknownModel(ModelError):
 
     blame = "request"
     kind = "unknown_model"
+
+
+class Draining(HeadraceError):
+    """The daemon is ending and takes nothing new. Nothing was created."""
+
+    blame = "nobody"

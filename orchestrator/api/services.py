@@ -1,0 +1,137 @@
+"""What the HTTP surface needs from the rest of the daemon, as narrow ports; the daemon plugs the real ones in."""
+
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from agents.messages import ModelReply, ModelRequest
+from agents.port import Flow, Priority, Receipt, ReplyStream
+from orchestrator.views.jobs import JobList, JobRequest, JobView
+from orchestrator.views.queue import CapabilitiesView, QueueView
+from orchestrator.views.runs import RunDetail, RunPage, RunRequest, RunView
+
+Observed = Literal["pending", "running", "done", "failed"]
+
+
+class Runs(Protocol):
+    """Live runs and those that ended lately. Every method raises `UnknownRun` for an id nobody knows."""
+
+    async def start(self, request: RunRequest) -> RunView:
+        """Starts a run and returns at once.
+
+        Raises `DuplicateRun`, `InvalidLimits`, `UnknownAgent`, `UnknownModel`; `QueueFull` where the tenant has as
+        many runs as it may, `Draining` while the daemon ends.
+        """
+        ...
+
+    def view(self, run: str) -> RunView: ...
+
+    def detail(self, run: str) -> RunDetail: ...
+
+    def page(
+        self,
+        *,
+        observed: frozenset[Observed] = frozenset(),
+        tenant: str = "",
+        job: str = "",
+        cursor: str = "",
+        size: int = 100,
+    ) -> RunPage:
+        """Runs that match, the newest first; empty filters match all. Raises `InvalidLimits` for a bad cursor."""
+        ...
+
+    async def cancel(self, run: str, reason: Literal["cancelled", "interrupted"] = "cancelled") -> RunView:
+        """Acknowledges the cancellation; for a run that has ended it changes nothing."""
+        ...
+
+    async def wait(self, run: str) -> RunDetail:
+        """The run, when it has ended."""
+        ...
+
+    def events(self, run: str, after: int = 0) -> AsyncGenerator[tuple[int, bytes], None]:
+        """The run's events numbered from 1, those behind `after`, as JSON; new ones as they come, until it has ended.
+
+        A reader that is slow slows nobody.
+        """
+        ...
+
+
+class Jobs(Protocol):
+    """Jobs. Every method raises `UnknownJob` for an id nobody knows."""
+
+    async def create(self, request: JobRequest) -> JobView:
+        """Raises `DuplicateJob`, `InvalidLimits`, `TemplateError`, `UnknownAgent`, `UnknownModel`, `Draining`."""
+        ...
+
+    def view(self, job: str) -> JobView: ...
+
+    def list(self) -> JobList: ...
+
+    async def upload(self, job: str, offset: int, body: AsyncIterator[bytes]) -> JobView:
+        """Appends inputs at `offset`, in bytes; what is acknowledged is on disk.
+
+        Raises `WrongOffset` where `offset` is not the view's `upload_offset`, `InputError` where inputs are complete.
+        """
+        ...
+
+    async def complete(self, job: str) -> JobView:
+        """There will be no more inputs. Repeating it changes nothing. Raises `InputError` for a last line torn off."""
+        ...
+
+    async def cancel(self, job: str) -> JobView:
+        """Ends the job; for one that has ended it changes nothing."""
+        ...
+
+    async def retry(self, job: str) -> JobView:
+        """Runs what failed, was cancelled or never began once more. Raises `InputError` while the job is live."""
+        ...
+
+    def results(self, job: str, offset: int = 0, *, follow: bool = False) -> AsyncGenerator[bytes, None]:
+        """The results from a byte offset on, whole lines; with `follow` new ones as they come, until the job ended."""
+        ...
+
+    def watch(self, job: str) -> AsyncGenerator[JobView, None]:
+        """The job now, and again whenever it has changed (a few times a second at most), until it has ended."""
+        ...
+
+
+class CallPort(Protocol):
+    """A model for one flow; see `agents.port.OwnerPort`."""
+
+    async def call(
+        self,
+        request: ModelRequest,
+        *,
+        deadline: float = math.inf,
+        priority: Priority | None = None,
+        receipt: Receipt | None = None,
+    ) -> ModelReply: ...
+
+    def stream(
+        self, request: ModelRequest, *, deadline: float = math.inf, priority: Priority | None = None
+    ) -> AbstractAsyncContextManager[ReplyStream]: ...
+
+
+class Calls(Protocol):
+    """Single model calls through the queue."""
+
+    def port(self, flow: Flow, priority: Priority = Priority.STANDARD, *, agent: bool = True) -> CallPort:
+        """A port whose calls go where their model is served."""
+        ...
+
+
+class Services(Struct, frozen=True, kw_only=True):
+    """Everything the routes need. `ready` says why the daemon cannot serve, or None; `metrics` is a scrape's body."""
+
+    runs: Runs
+    jobs: Jobs
+    calls: Calls
+    queue: Callable[[], QueueView]
+    capabilities: Callable[[], CapabilitiesView]
+    priority: Callable[[str, Priority | None], Priority]
+    model: Callable[[str], str]
+    ready: Callable[[], str | None]
+    metrics: Callable[[], bytes]

@@ -1,0 +1,84 @@
+"""What the daemon knows by name: models, agents, tenants, prices. Built from the configuration, replaced at a reload.
+
+Whoever starts something looks it up once and keeps what it got, so a reload never changes a run under way.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct, field
+
+from agents.errors import HeadraceError, InvalidLimits, UnknownModel
+from agents.money import PriceList, Prices
+from agents.port import Priority
+from agents.spec import AgentSpec
+from orchestrator.views.runs import AgentChoice
+
+ANY_MODEL = "*"
+"""In `models`: any name that is not there, sent on as it is."""
+
+
+class UnknownAgent(HeadraceError):
+    """No agent of this name is configured."""
+
+
+class Target(Struct, frozen=True):
+    """One backend that serves a model, and what the model is called there."""
+
+    backend: str
+    model: str
+
+
+class TenantRules(Struct, frozen=True):
+    """What a tenant's calls may ask for, and what they get if they ask for nothing."""
+
+    highest_priority: Priority = Priority.INTERACTIVE
+    default_priority: Priority = Priority.STANDARD
+
+
+class Catalogue(Struct, frozen=True, kw_only=True):
+    """Everything by name. `models` gives for each model its backends in order of preference."""
+
+    models: Mapping[str, Sequence[Target]] = {}
+    default_model: str = ""
+    agents: Mapping[str, AgentSpec] = {}
+    tenants: Mapping[str, TenantRules] = {}
+    prices: Prices = field(default_factory=PriceList)
+
+    def targets(self, model: str) -> Sequence[Target]:
+        """Where a model's calls go, the first choice first. Raises `UnknownModel`."""
+        name = model or self.default_model
+        known = self.models.get(name)
+        if known is not None:
+            return known
+        wild = self.models.get(ANY_MODEL)
+        if wild is None:
+            names = ", ".join(sorted(self.models)) or "none"
+            raise UnknownModel(f"no model is called {name!r}; there are: {names}", status=404)
+        return [Target(target.backend, name if target.model == ANY_MODEL else target.model) for target in wild]
+
+    def agent(self, choice: AgentChoice) -> AgentSpec:
+        """The agent a request asks for. Raises `UnknownAgent`, `UnknownModel`, `InvalidLimits`."""
+        if not choice.agent:
+            model = choice.model or self.default_model
+            self.targets(model)
+            return AgentSpec(
+                name="plain",
+                model=model,
+                system=choice.system,
+                max_tokens=choice.max_tokens,
+                temperature=choice.temperature,
+                seed=choice.seed,
+            )
+        spec = self.agents.get(choice.agent)
+        if spec is None:
+            names = ", ".join(sorted(self.agents)) or "none"
+            raise UnknownAgent(f"no agent is called {choice.agent!r}; there are: {names}")
+        for name in ("model", "system", "max_tokens", "temperature", "seed"):
+            if getattr(choice, name) not in ("", None):
+                raise InvalidLimits(name, "an agent has its own; give this or the agent, not both")
+        return spec
+
+    def priority(self, tenant: str, wanted: Priority | None) -> Priority:
+        """The priority of a tenant's work that asks for `wanted`, no higher than the tenant may use."""
+        rules = self.tenants.get(tenant, TenantRules())
+        return max(rules.default_priority if wanted is None else wanted, rules.highest_priority)

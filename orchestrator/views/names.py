@@ -1,0 +1,18 @@
+"""Names that people and programs choose: tenants, jobs, runs, agents. They end up in flows, labels, URLs and files."""
+
+import re
+from typing import Final
+
+from agents.errors import InvalidLimits
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def check_name(field: str, name: str) -> str:
+    """The name, if it is one. Raises `InvalidLimits`."""
+    if not _NAME.fullmatch(name):
+        raise InvalidLimits(
+            field,
+            f"must be 1 to 64 letters, digits, dots, dashes or underscores, a letter or digit first, not {name!r}",
+        )
+    return name

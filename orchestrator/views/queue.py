@@ -1,0 +1,86 @@
+"""The queue as a client sees it: what `/api/queue` answers, and what the live board shows.
+
+Times are seconds, ratios from 0 to 1, amounts tokens.
+"""
+
+from msgspec import Struct
+
+
+class LimitView(Struct, frozen=True, kw_only=True):
+    """One limit: `used` is the part of `amount` per `per` seconds that is used or held."""
+
+    name: str
+    amount: float
+    per: float
+    used: float
+
+
+class EndpointView(Struct, frozen=True, kw_only=True):
+    """One endpoint. `breaker` is closed, open or half_open; `opens_in` is when a broken or gated endpoint is tried
+    again, None if it takes calls; `cuts` counts how often its concurrency was cut.
+    """
+
+    name: str
+    in_flight: int
+    concurrency_limit: int
+    cuts: int
+    breaker: str
+    opens_in: float | None
+    limits: tuple[LimitView, ...]
+
+
+class TenantView(Struct, frozen=True, kw_only=True):
+    """One tenant at one backend. `queued` counts its calls that wait, by priority name.
+
+    `tokens_per_minute` and `calls_per_minute` are those of the last minute, `share` its part of the backend's weighted
+    service in that minute. `oldest_wait` is how long its longest waiting call has waited, `held_by` what holds it.
+    """
+
+    tenant: str
+    weight: float
+    queued: dict[str, int]
+    in_flight: int
+    calls_per_minute: float
+    tokens_per_minute: float
+    share: float
+    mean_wait: float
+    oldest_wait: float
+    held_by: str
+    limits: tuple[LimitView, ...]
+
+
+class BackendView(Struct, frozen=True, kw_only=True):
+    """One backend. `inbox` calls are on their way in, `retrying` wait for their next attempt outside the queue."""
+
+    name: str
+    inbox: int
+    queued: int
+    in_flight: int
+    retrying: int
+    endpoints: tuple[EndpointView, ...]
+    tenants: tuple[TenantView, ...]
+
+
+class QueueView(Struct, frozen=True, kw_only=True):
+    """Everything at one moment. `runs` counts runs by state, `jobs` live jobs; `draining` says that it is ending."""
+
+    now: float
+    uptime: float
+    version: str
+    draining: bool
+    backends: tuple[BackendView, ...]
+    runs: dict[str, int]
+    jobs: int
+
+
+class CapabilitiesView(Struct, frozen=True, kw_only=True):
+    """What this daemon can do and knows by name, without tools' code or prompts."""
+
+    version: str
+    survives_restart: bool
+    cancels: bool
+    streams: bool
+    models: tuple[str, ...]
+    default_model: str
+    agents: tuple[str, ...]
+    tenants: tuple[str, ...]

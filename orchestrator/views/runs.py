@@ -1,0 +1,103 @@
+"""Runs as a client asks for them and sees them: what `/api/runs` takes and answers.
+
+Times are seconds since the Unix epoch; amounts are tokens and micro-dollars.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from agents.budget import Limits
+from agents.events import NextStep
+from agents.lifecycle import State, StopReason
+from agents.messages import Message, Usage
+from agents.observation import Observed
+
+PriorityName = Literal["interactive", "standard", "batch"]
+
+
+class AgentChoice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who works: a configured `agent`, or a plain one, without tools, made from the other fields.
+
+    An empty `model` is the daemon's default model. With `agent` none of the other fields may be given: an agent is
+    what its configuration says.
+    """
+
+    agent: str = ""
+    model: str = ""
+    system: str = ""
+    max_tokens: int | None = None
+    temperature: float | None = None
+    seed: int | None = None
+
+
+class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A run to start.
+
+    `run` is an id of the client's own choice: starting it again is refused, so a lost answer can be found out.
+    `priority` None is the tenant's default; `budget` lowers the agent's own limits, field by field. `expires_in` is in
+    seconds: a run that has not ended by then is worth nothing any more.
+    """
+
+    task: str
+    who: AgentChoice = AgentChoice()
+    run: str = ""
+    tenant: str = "default"
+    job: str = ""
+    priority: PriorityName | None = None
+    budget: Limits = Limits()
+    expires_in: float | None = None
+
+
+class RunView(Struct, frozen=True, kw_only=True):
+    """One run in a list. `reason` is set exactly when it has ended; `micro_dollars` None is unknown."""
+
+    run: str
+    agent: str
+    model: str
+    tenant: str
+    job: str
+    priority: PriorityName
+    state: State
+    observed: Observed
+    reason: StopReason | None
+    created: float
+    started: float | None
+    ended: float | None
+    rounds: int
+    tool_calls: int
+    usage: Usage
+    micro_dollars: int | None
+    message: str
+
+
+class RunDetail(RunView, frozen=True, kw_only=True):
+    """One run, whole. `answer` is what a completed run said, `partial` the last words of any other that has ended.
+
+    Where a limit stopped it, `limit` of `scope` allowed `allowed` and `observed_amount` was spent. `next` says what
+    helps. `events` counts its log; `messages` is the transcript so far.
+    """
+
+    answer: str = ""
+    partial: str = ""
+    scope: str = ""
+    limit: str = ""
+    allowed: float | None = None
+    observed_amount: float | None = None
+    unknown_tokens: int = 0
+    unknown_effects: tuple[str, ...] = ()
+    next: NextStep = "none"
+    events: int = 0
+    messages: tuple[Message, ...] = ()
+
+
+class RunPage(Struct, frozen=True, kw_only=True):
+    """A page of runs, the newest first. `next` is the cursor of the following page, empty on the last.
+
+    `total` counts the runs that match, on all pages; `states` counts all runs the daemon knows, by state.
+    """
+
+    runs: tuple[RunView, ...]
+    next: str
+    total: int
+    states: dict[str, int]
