@@ -100,7 +100,8 @@ class Overloaded(ModelError):
 class Unavailable(ModelError):
     """The endpoint could not be reached, broke off, or failed inside (connect, 5xx, truncated stream).
 
-    `worked` is False only where the provider certainly did no work (the connection was refused).
+    `worked` is False only where the provider certainly did no work (the connection was refused). `retry_after` is in
+    seconds, where it is known when the endpoint will be tried again.
     """
 
     blame = "provider"
@@ -116,9 +117,11 @@ class Unavailable(ModelError):
         usage: Usage | None = None,
         partial: str = "",
         worked: bool = True,
+        retry_after: float | None = None,
     ) -> None:
         super().__init__(message, status=status, code=code, usage=usage, partial=partial)
         self.worked = worked
+        self.retry_after = retry_after
 
 
 class ConnectTimeout(Unavailable):

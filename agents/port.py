@@ -42,8 +42,10 @@ class Call:
 
     `deadline` is on trio's clock. `restartable` says that the reader of the deltas understands a reset delta, so that
     a failed attempt may be tried again although part of it was delivered. `agent` marks calls of the daemon's own
-    agents, which are exempt from the queue's caps (live runs are bounded and have one call at a time). `ticket` belongs
-    to the owner, and so does `sent`: how many attempts went out, less those for which certainly no work was done.
+    agents, which are exempt from the queue's caps (live runs are bounded and have one call at a time). `elsewhere` says
+    that the caller has another backend to go to: the owner gives the call back as soon as it can serve nobody.
+    `ticket` belongs to the owner, and so does `sent`: how many attempts went out, less those for which certainly no
+    work was done.
     """
 
     __slots__ = (
@@ -52,6 +54,7 @@ class Call:
         "agent",
         "deadline",
         "deltas",
+        "elsewhere",
         "flow",
         "outcome",
         "priority",
@@ -71,6 +74,7 @@ class Call:
         deltas: "trio.MemorySendChannel[tuple[Delta, ...]] | None" = None,
         restartable: bool = True,
         agent: bool = True,
+        elsewhere: bool = False,
     ) -> None:
         self.request = request
         self.flow = flow
@@ -79,6 +83,7 @@ class Call:
         self.deltas = deltas
         self.restartable = restartable
         self.agent = agent
+        self.elsewhere = elsewhere
         self.abandoned = False
         self.outcome: ModelReply | ModelError | None = None
         self.sent = 0
@@ -214,6 +219,7 @@ class OwnerPort:
         deadline: float = math.inf,
         priority: Priority | None = None,
         receipt: Receipt | None = None,
+        elsewhere: bool = False,
     ) -> ModelReply:
         call = Call(
             request,
@@ -221,6 +227,7 @@ class OwnerPort:
             self._priority if priority is None else priority,
             deadline=deadline,
             agent=self._agent,
+            elsewhere=elsewhere,
         )
         if receipt is not None:
             receipt.call = call
@@ -243,10 +250,13 @@ class OwnerPort:
         deadline: float = math.inf,
         priority: Priority | None = None,
         buffer: int = DELTA_BUFFER,
+        restartable: bool = True,
+        elsewhere: bool = False,
     ) -> AsyncGenerator[ReplyStream, None]:
         """Opens a streamed call; leaving the block early takes the call with it.
 
-        `buffer` is how many batches of deltas may wait for the reader before the upstream read stops.
+        `buffer` is how many batches of deltas may wait for the reader before the upstream read stops; a reader that
+        does not understand a reset delta is not `restartable`.
         """
         send, receive = trio.open_memory_channel[tuple[Delta, ...]](buffer)
         call = Call(
@@ -255,7 +265,9 @@ class OwnerPort:
             self._priority if priority is None else priority,
             deadline=deadline,
             deltas=send,
+            restartable=restartable,
             agent=self._agent,
+            elsewhere=elsewhere,
         )
         try:
             await self._inbox.submit(call)

@@ -10,28 +10,33 @@ whatever reason, it closes its inbox and finishes every call it holds, so no cal
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import trio
 
-from agents.errors import CallerGone, ModelError, OwnerClosed, QueueTimeout, Refused, may_have_worked
-from agents.messages import ModelReply, Usage
+from agents.errors import (
+    CallerGone,
+    InvalidLimits,
+    ModelError,
+    OwnerClosed,
+    QueueTimeout,
+    Refused,
+    Unavailable,
+    may_have_worked,
+)
+from agents.messages import ModelReply
 from agents.port import Call, Flow
 from orchestrator.attempt import Attempt
+from orchestrator.emitter import Emitter
 from orchestrator.inbox import CallInbox
-from orchestrator.owner_config import Endpoint, OwnerConfig
-from orchestrator.policy.breaker import Breaker
-from orchestrator.policy.concurrency import Concurrency
-from orchestrator.policy.dispatch import Dispatcher, Start, WaitUntil
+from orchestrator.owner_config import Endpoint, EndpointLimits, OwnerConfig, check_limits, make_policy
+from orchestrator.policy.dispatch import DispatchConfig, Dispatcher, Start, WaitUntil
 from orchestrator.policy.endpoints import EndpointState
-from orchestrator.policy.estimate import Estimator
-from orchestrator.policy.headroom import Headroom
-from orchestrator.policy.limits import LimitSet
 from orchestrator.policy.retry import GiveUp, RetryAt
 from orchestrator.policy.ticket import Ticket
 from orchestrator.slots import Slots
 from orchestrator.statistics import OwnerStatistics, take_statistics
-from orchestrator.transitions import Hook, Transition, TransitionKind, hooks_by_kind
+from orchestrator.transitions import Hook
 
 __all__ = ["Endpoint", "Owner", "OwnerConfig"]
 
@@ -58,7 +63,7 @@ class Owner:
         self.config = config
         self.endpoints = tuple(endpoints)
         self.inbox = CallInbox(config.name)
-        self._hooks = hooks_by_kind(hooks)
+        self._emit = Emitter(config.name, hooks)
         self._on_turn = on_turn
         self._rng = rng or random.Random()
         self._open: dict[Call, Attempt | None] = {}
@@ -66,7 +71,7 @@ class Owner:
         self._slots: list[Slots] = []
         self._clocks_due = math.inf
         self._now: Callable[[], float] = trio.current_time
-        self._faulty = False
+        self._troubled = False
         self._ending = False
 
     async def run(self, *, task_status: "trio.TaskStatus[None]" = trio.TASK_STATUS_IGNORED) -> None:
@@ -74,7 +79,7 @@ class Owner:
         if self._policy is not None:
             raise RuntimeError(f"the owner of backend {self.config.name} has run already")
         self._now = trio.lowlevel.current_clock().current_time
-        self._policy = self._make_policy(self._now())
+        self._policy = make_policy(self.config, self.endpoints, self._rng, self._now())
         try:
             async with trio.open_nursery() as nursery:
                 self._slots = [Slots(endpoint.name, endpoint.backend.connect, nursery) for endpoint in self.endpoints]
@@ -90,6 +95,40 @@ class Owner:
     def close(self) -> None:
         """Takes no new calls; `run` returns when the calls it holds are finished. Idempotent."""
         self.inbox.close()
+        self.inbox.ring()
+
+    def outage(self) -> ModelError | None:
+        """Why no endpoint can serve anybody at the moment, if that is so; a fresh error for one caller."""
+        return None if self._policy is None else self._policy.outage(trio.current_time())
+
+    def prepare(self, dispatch: DispatchConfig, endpoints: Mapping[str, EndpointLimits]) -> Callable[[], None]:
+        """Checks a change of limits, tenants, admission and retries, and returns what puts it in force.
+
+        Raises `InvalidLimits`; then, and until the returned function is called, nothing has changed. That function
+        does not fail and does not wait, so several owners change together or not at all. Endpoints that are not named
+        stay as they are. A queued call that the new limits could never admit ends as `TooLarge`.
+        """
+        unknown = endpoints.keys() - {endpoint.name for endpoint in self.endpoints}
+        if unknown:
+            raise InvalidLimits(f"backend {self.config.name}", f"there is no endpoint {min(unknown)!r}")
+        check_limits(dispatch, endpoints)
+        return lambda: self._reconfigure(self.policy, dispatch, endpoints)
+
+    def _reconfigure(
+        self, policy: Dispatcher, dispatch: DispatchConfig, endpoints: Mapping[str, EndpointLimits]
+    ) -> None:
+        now = trio.current_time()
+        for state in policy.endpoints:
+            change = endpoints.get(state.name)
+            if change is not None:
+                state.limits.reconfigure(change.limits, change.in_flight, now)
+                state.concurrency.configure(change.concurrency)
+        policy.reconfigure(dispatch, now)
+        for call, attempt in list(self._open.items()):
+            error = policy.too_large(call.ticket) if attempt is None else None
+            if error is not None:
+                policy.drop(call.ticket, now)
+                self._finish(call, error, now)
         self.inbox.ring()
 
     def forget(self, flow: Flow) -> None:
@@ -115,21 +154,6 @@ class Owner:
             now=trio.current_time(),
         )
 
-    def _make_policy(self, now: float) -> Dispatcher:
-        weights = {name: tenant.weight for name, tenant in self.config.dispatch.tenants.items()}
-        states = [
-            EndpointState(
-                index,
-                endpoint.name,
-                LimitSet(endpoint.limits, endpoint.in_flight, now=now),
-                Concurrency(endpoint.concurrency),
-                Breaker(endpoint.breaker),
-                None if endpoint.headroom is None else Headroom(endpoint.headroom, weights),
-            )
-            for index, endpoint in enumerate(self.endpoints)
-        ]
-        return Dispatcher(self.config.dispatch, states, estimator=Estimator(), rng=self._rng, now=now)
-
     # Turns
 
     async def _serve(self, policy: Dispatcher) -> None:
@@ -141,8 +165,8 @@ class Owner:
                 self._take_in(policy, call, now)
             for ticket in policy.expired(now):
                 self._expire(ticket, now)
-            if self._faulty:
-                self._refuse_queued(policy, now)
+            if self._troubled:
+                self._give_back(policy, now)
             if now >= self._clocks_due:
                 self._check_clocks(now)
             wake_at = min(self._start_ready(policy, now), self._clocks_due)
@@ -184,14 +208,18 @@ class Owner:
         ticket.waited += waited
         self._emit("started", ticket, now, waited=waited)
 
-    def _refuse_queued(self, policy: Dispatcher, now: float) -> None:
-        """Where every endpoint refuses everybody, waiting only delays the same answer: all who wait get it now."""
+    def _give_back(self, policy: Dispatcher, now: float) -> None:
+        """Ends the calls for which waiting is of no use while no endpoint serves anybody (see `policy.outage`).
+
+        An outage is told once; refusals of everybody hold for those who come later as well.
+        """
+        down = policy.outage(now)
+        self._troubled = isinstance(down, Refused)
+        if down is None:
+            return
         for call, attempt in list(self._open.items()):
-            error = policy.refused_by_all(now)
-            if error is None:
-                self._faulty = False
-                return
-            if attempt is None:
+            error = policy.useless_to_wait(call, now) if attempt is None else None
+            if error is not None:
                 policy.drop(call.ticket, now)
                 self._finish(call, error, now)
 
@@ -245,8 +273,8 @@ class Owner:
             return
         if attempt.written_at is None or not may_have_worked(outcome):
             call.sent -= 1
-        if isinstance(outcome, Refused) and outcome.endpoint_fault:
-            self._faulty = True
+        if isinstance(outcome, Unavailable) or (isinstance(outcome, Refused) and outcome.endpoint_fault):
+            self._troubled = True
         kind, seconds = outcome.kind, now - ticket.started
         self._emit("attempt_failed", ticket, now, outcome=kind, seconds=seconds, usage=outcome.usage)
         if isinstance(answer, RetryAt) and not (call.abandoned or self._ending):
@@ -292,38 +320,6 @@ class Owner:
                 self._finish(call, OwnerClosed(reason), now)
             else:
                 self._ended(self.policy, call.ticket, attempt, attempt.outcome or OwnerClosed(reason), now)
-
-    def _emit(
-        self,
-        kind: TransitionKind,
-        ticket: Ticket,
-        at: float,
-        *,
-        outcome: str = "",
-        waited: float = 0.0,
-        seconds: float = 0.0,
-        usage: Usage | None = None,
-    ) -> None:
-        hooks = self._hooks[kind]
-        if not hooks:
-            return
-        endpoint = ticket.endpoint
-        transition = Transition(
-            kind,
-            at,
-            self.config.name,
-            ticket.call.flow,
-            ticket.priority,
-            "" if endpoint is None else endpoint.name,
-            ticket.attempts,
-            outcome,
-            waited,
-            seconds,
-            ticket.held_by,
-            usage,
-        )
-        for hook in hooks:
-            hook(transition)
 
     def __repr__(self) -> str:
         return f"<Owner {self.config.name} open={len(self._open)} {self.inbox!r}>"

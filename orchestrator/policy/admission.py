@@ -110,6 +110,10 @@ class Admission:
     def __repr__(self) -> str:
         return f"<Admission {self.all.calls} waiting, {self.all.http_calls} of them from HTTP>"
 
+    def configure(self, config: AdmissionConfig) -> None:
+        """Puts other caps in force. Nobody who waits already is sent away."""
+        self._config = config
+
     def waiting(self, tenant: str) -> Waiting:
         """What the tenant has waiting."""
         entry = self._tenants.get(tenant)

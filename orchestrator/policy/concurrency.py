@@ -65,6 +65,16 @@ class Concurrency:
         kind = "fixed" if self._config.fixed else "doubling" if self._slow_start else "steady"
         return f"<Concurrency {self.in_flight}/{self.limit} {kind} cuts={self.cuts}>"
 
+    def configure(self, config: ConcurrencyConfig) -> None:
+        """Puts other bounds in force; what was found by trying is kept, as far as they allow it."""
+        if config == self._config:
+            return
+        searching = self._config.fixed is None and config.fixed is None
+        found = self._limit if searching else float(config.fixed or config.initial)
+        self._config = config
+        self._limit = found if config.fixed else min(max(found, config.at_least), config.at_most)
+        self._new_round()
+
     def started(self) -> None:
         """A call is sent."""
         self.in_flight += 1

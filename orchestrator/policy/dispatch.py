@@ -39,9 +39,11 @@ from orchestrator.policy.estimate import Estimator
 from orchestrator.policy.fair_config import FairConfig
 from orchestrator.policy.fairness import FairQueue
 from orchestrator.policy.limits import Blocked, LimitSet
+from orchestrator.policy.outage import outage, useless_to_wait
 from orchestrator.policy.parking import Parking
 from orchestrator.policy.retry import GiveUp, RetryAt, decide
 from orchestrator.policy.sizing import Sizing
+from orchestrator.policy.tenant_limits import set_tenant_limits
 from orchestrator.policy.ticket import Ticket
 from orchestrator.policy.timers import Timers
 
@@ -64,19 +66,15 @@ class Dispatcher:
     ) -> None:
         self._config = config
         self._rng = rng
-        self._fair_config = _with_weights(config)
         self.endpoints = tuple(endpoints)
         self.estimator = estimator
-        self.fair = FairQueue(self._fair_config)
-        self.tenant_limits = {
-            name: LimitSet(tenant.limits, tenant.in_flight, now=now)
-            for name, tenant in config.tenants.items()
-            if tenant.limits or tenant.in_flight is not None
-        }
+        self.fair = FairQueue(_with_weights(config))
+        self.tenant_limits: dict[str, LimitSet] = {}
+        set_tenant_limits(self.tenant_limits, config.tenants, now)
         self._sizing = Sizing(config, estimator, self.fair.runs)
         self._booking = Booking(self.fair, estimator, config.weights)
         self._placement = Placement(endpoints, config.sticky_seconds)
-        self.admission = Admission(config.admission, weight=self._weight, work=self._sizing.service)
+        self.admission = Admission(config.admission, weight=self.fair.weight, work=self._sizing.service)
         self._parking = Parking(self.fair)
         self._retries: Timers[Ticket] = Timers(lambda ticket: ticket.state == "waiting")
         self._deadlines: Timers[Ticket] = Timers(lambda ticket: ticket.state != "done")
@@ -88,7 +86,7 @@ class Dispatcher:
     def admit(self, call: Call, now: float) -> Admitted | ModelError:
         """Makes the call's ticket and queues it, or says why it can't be; names queued calls that had to make room."""
         ticket = self._sizing.ticket(call, now)
-        answer = self._too_large(ticket) or self.admission.admit(ticket, now)
+        answer = self.too_large(ticket) or self._nobody_serves(call, now) or self.admission.admit(ticket, now)
         if not isinstance(answer, Admitted):
             ticket.state = "done"
             return answer
@@ -99,7 +97,12 @@ class Dispatcher:
         self._enqueue(ticket, now)
         return answer
 
-    def _too_large(self, ticket: Ticket) -> TooLarge | None:
+    def _nobody_serves(self, call: Call, now: float) -> ModelError | None:
+        """An agent's call can only wait until an endpoint is back; everybody else has something better to do."""
+        return self.outage(now) if call.elsewhere or not call.agent else None
+
+    def too_large(self, ticket: Ticket) -> TooLarge | None:
+        """Why no limit could ever admit the call, if that is so."""
         own = self.tenant_limits.get(ticket.tenant)
         message = own.too_large(ticket) if own is not None else None
         if message is not None:
@@ -203,9 +206,6 @@ class Dispatcher:
         at = min(self._quiet_until, self._retries.next(), self._parking.next(), self._deadlines.next())
         return WaitUntil(at) if at < math.inf else IDLE
 
-    def _weight(self, tenant: str) -> float:
-        return self._fair_config.weights.get(tenant, 1.0)
-
     # Waiting and coming back
 
     def _bring_back(self, now: float) -> None:
@@ -223,16 +223,13 @@ class Dispatcher:
             self.drop(ticket, now)
         return late
 
-    def refused_by_all(self, now: float) -> Refused | None:
-        """Why no endpoint serves anybody (a wrong key, no quota), if that is so; a fresh error for one caller."""
-        fault: Refused | None = None
-        for endpoint in self.endpoints:
-            fault = endpoint.breaker.fault
-            if fault is None or endpoint.breaker.allows(now):
-                return None
-        if fault is None:
-            return None
-        return Refused(str(fault), status=fault.status, code=fault.code, endpoint_fault=True)
+    def useless_to_wait(self, call: Call, now: float) -> ModelError | None:
+        """Why a call that waits should wait no longer, if that is so; a fresh error for its caller."""
+        return useless_to_wait(call, self.endpoints, now)
+
+    def outage(self, now: float) -> ModelError | None:
+        """Why no endpoint can serve anybody at the moment, if that is so; a fresh error for one caller."""
+        return outage(self.endpoints, now)
 
     def drop(self, ticket: Ticket, now: float) -> None:
         """Takes a call that is queued, or waits for its retry, out of everything."""
@@ -277,7 +274,13 @@ class Dispatcher:
         return answer
 
     def _after(self, error: ModelError, ticket: Ticket, now: float) -> RetryAt | GiveUp:
-        streamed = ticket.streamed > 0 and ticket.call.deltas is not None and not ticket.call.restartable
+        call: Call = ticket.call
+        never = self.too_large(ticket)
+        if never is not None:  # a limit was lowered meanwhile
+            return GiveUp(never)
+        if call.elsewhere and error.retryable and self.outage(now) is not None:
+            return GiveUp(error)
+        streamed = ticket.streamed > 0 and call.deltas is not None and not call.restartable
         if isinstance(error, Refused) and error.endpoint_fault and not streamed and self._another_may_take(ticket, now):
             return RetryAt(now)
         return decide(
@@ -299,6 +302,34 @@ class Dispatcher:
         ticket.state = "done"
         if ticket.deadline < math.inf:
             self._deadlines.forget()
+
+    # Changes while it runs
+
+    def reconfigure(self, config: DispatchConfig, now: float) -> None:
+        """Puts another configuration of tenants, admission and retries in force; the rest of it is not looked at.
+
+        A queued call may be too large for the new limits: see `too_large`.
+        """
+        old, self._config = self._config, config
+        set_tenant_limits(self.tenant_limits, config.tenants, now)
+        self._sizing.configure(config)
+        self.admission.configure(config.admission)
+        weights = _with_weights(config).weights
+        for tenant in {*_with_weights(old).weights, *weights}:
+            self.fair.set_weight(tenant, weights.get(tenant, 1.0))
+        for headroom in self._headrooms:
+            headroom.reweigh(weights)
+        self._parking.release_all()
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Something changed that may let a call go that could not go before."""
+        self._quiet_until = -math.inf
+
+    @property
+    def retrying(self) -> int:
+        """Calls that wait for their next attempt, outside the queue."""
+        return len(self._retries)
 
     def __repr__(self) -> str:
         return f"<Dispatcher queued={len(self.fair)} retrying={len(self._retries)} {self._parking!r}>"

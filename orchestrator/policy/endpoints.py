@@ -95,6 +95,17 @@ class EndpointState:
         if not named and error.retry_after is not None:
             self.gate = max(self.gate, now + error.retry_after)
 
+    def opens_in(self, now: float) -> float | None:
+        """Seconds until a call may be sent again, as far as the breaker and the provider's `retry-after` go.
+
+        None if one may be sent now; 0 while a probe is out, whose verdict decides.
+        """
+        until = self.breaker.until()
+        if until == math.inf:
+            return 0.0
+        until = max(until, self.gate)
+        return until - now if until > now else None
+
     def __repr__(self) -> str:
         return f"<EndpointState {self.name} {self.concurrency!r} {self.breaker!r}>"
 

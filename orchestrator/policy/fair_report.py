@@ -1,6 +1,7 @@
 """What the fair order has to show: each tenant's standing, and how far apart flows are against the bound."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -11,7 +12,9 @@ from orchestrator.policy.fair_tree import TenantNode, Tree
 class TenantShare(Struct, frozen=True):
     """One tenant's standing, over all priorities. `service` is what was booked since the tenant was last forgotten.
 
-    `queued_by_priority` splits `queued`, the most urgent priority first.
+    `queued_by_priority` splits `queued`, the most urgent priority first. `queued_since` is when the call that waits
+    longest became eligible, infinite without one; `held_by` what stopped the next call when it was last looked at,
+    empty if it never was: it waits for its turn.
     """
 
     weight: float
@@ -21,6 +24,8 @@ class TenantShare(Struct, frozen=True):
     active: bool
     parked: bool
     queued_by_priority: tuple[int, ...] = ()
+    queued_since: float = math.inf
+    held_by: str = ""
 
 
 def tenant_shares(trees: Iterable[Tree]) -> dict[str, TenantShare]:
@@ -41,9 +46,19 @@ def tenant_shares(trees: Iterable[Tree]) -> dict[str, TenantShare]:
             queued_by_priority=tuple(
                 tree.children[name].queued if name in tree.children else 0 for tree in by_priority
             ),
+            queued_since=min((next(iter(node.since.values())) for node in own if node.since), default=math.inf),
+            held_by=_held_by(own),
         )
         for name, own in nodes.items()
     }
+
+
+def _held_by(nodes: Sequence[TenantNode]) -> str:
+    """What holds the next call of a tenant's most urgent priority that has one."""
+    for node in nodes:
+        if node.queued:
+            return node.first().first().held_by
+    return ""
 
 
 def worst_spread(trees: Iterable[Tree]) -> tuple[float, float]:

@@ -209,11 +209,15 @@ class Tree(Branch["TenantNode"]):
 
 
 class TenantNode(Branch[JobNode]):
-    """A tenant within one priority: a child of the tree, and the parent of its jobs."""
+    """A tenant within one priority: a child of the tree, and the parent of its jobs.
 
-    __slots__ = ("parked", "tree")
+    `since` has when each queued call came, by the number of its arrival: so the first of it waits longest.
+    """
+
+    __slots__ = ("parked", "since", "tree")
 
     def __init__(self, name: str, weight: float, tree: Tree) -> None:
         super().__init__(name, weight)
         self.tree = tree
         self.parked = False
+        self.since: dict[int, float] = {}

@@ -105,6 +105,7 @@ class FairQueue:
         ticket.queue_node = job.add(key, self._count, ticket)
         self._queued += 1
         tenant.queued += 1
+        tenant.since[self._count] = now
         if job.queued == 1:
             tenant.activate(job, self.credit)
             if tenant.queued == 1 and not tenant.parked:
@@ -197,6 +198,10 @@ class FairQueue:
                 if node.queued:
                     self._activate(node)
 
+    def weight(self, tenant: str) -> float:
+        """A tenant's weight now."""
+        return self._weights.tenant(tenant)
+
     def set_weight(self, tenant: str, weight: float) -> None:
         """Changes a tenant's weight from now on. Raises `InvalidLimits`."""
         self._weights.set_tenant(tenant, weight)
@@ -285,6 +290,7 @@ class FairQueue:
         tenant = job.tenant
         self._queued -= 1
         tenant.queued -= 1
+        del tenant.since[entry[2]]
         job.forget(entry)
         if not job.queued:
             tenant.deactivate(job)

@@ -55,6 +55,10 @@ class Headroom:
         self._recent: dict[str, float] = {}
         self._newcomer_until = -math.inf
 
+    def reweigh(self, weights: Mapping[str, float]) -> None:
+        """Takes on other weights."""
+        self._weights = weights
+
     def queued(self, tenant: str, now: float) -> None:
         """A call of the tenant waits from now on; a tenant that had none becomes active."""
         if tenant not in self._queued and tenant not in self._live:

@@ -66,7 +66,7 @@ class Blocked(Struct, frozen=True, gc=False):
 
 
 class LimitStatistics(Struct, frozen=True):
-    """One limit's books at one time, in its own unit; `foreign` is what others are believed to use.
+    """One limit's books at one time, in its own unit and per `per` seconds; `foreign` is what others are believed to use.
 
     `pace_share` is the part of the limit at which it is paced, below 1 after refusals that nothing explains.
     """
@@ -79,15 +79,19 @@ class LimitStatistics(Struct, frozen=True):
     burst_seconds: float
     closed_until: float
     pace_share: float = 1.0
+    per: float = 60.0
 
 
 class LimitSetStatistics(Struct, frozen=True):
-    """What a set of limits holds at one time."""
+    """What a set of limits holds at one time; the caps on what is in flight are infinite where there is none."""
 
     in_flight_calls: int
     tokens_in_flight: int
     awaiting_first_token: int
     limits: tuple[LimitStatistics, ...]
+    most_calls: float = math.inf
+    most_tokens: float = math.inf
+    most_awaiting: float = math.inf
 
 
 class LimitSet:
@@ -248,6 +252,9 @@ class LimitSet:
             self.tokens_in_flight,
             self.awaiting_first_token,
             tuple(_row(window, now) for window in self._windows),
+            self._max_calls,
+            self._max_tokens,
+            self._max_awaiting,
         )
 
     def __repr__(self) -> str:
@@ -265,4 +272,5 @@ def _row(window: Window, now: float) -> LimitStatistics:
         burst_seconds=window.tolerance,
         closed_until=window.gate,
         pace_share=window.share,
+        per=window.span,
     )

@@ -35,6 +35,11 @@ class Parking:
         self._fair.unpark(tenant)
         return True
 
+    def release_all(self) -> None:
+        """Lets all come back: limits have changed."""
+        for tenant in list(self._by):
+            self.release(tenant)
+
     def next(self) -> float:
         """When the next tenant comes back, infinity if none does by itself."""
         return self._timers.next()

@@ -13,12 +13,16 @@ class Sizing:
     __slots__ = ("_bound", "_estimator", "_runs", "_seq", "_tenants", "_weights")
 
     def __init__(self, config: DispatchConfig, estimator: Estimator, runs: RunTable) -> None:
-        self._bound = config.default_max_tokens
-        self._tenants = config.tenants
+        self.configure(config)
         self._weights = config.weights
         self._estimator = estimator
         self._runs = runs
         self._seq = 0
+
+    def configure(self, config: DispatchConfig) -> None:
+        """Takes on other tenants' priorities and another default bound."""
+        self._bound = config.default_max_tokens
+        self._tenants = config.tenants
 
     def ticket(self, call: Call, now: float) -> Ticket:
         """The call's ticket, which is put on the call as well."""
