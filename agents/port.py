@@ -151,12 +151,21 @@ class Inbox(Protocol):
 
 
 class Receipt:
-    """What a caller can know of its call even when it was cancelled. It gives it to `ModelPort.call`, empty."""
+    """What a caller can know of its call even when it was cancelled. It gives it to `ModelPort.call`, empty.
 
-    __slots__ = ("call",)
+    A port that goes from one backend to the next makes several calls of one; then it tells of all.
+    """
+
+    __slots__ = ("_sent_before", "call")
 
     def __init__(self) -> None:
         self.call: Call | None = None
+        self._sent_before = False
+
+    def hold(self, call: Call) -> None:
+        """The next call made for the same request; the one before it, if there was one, has ended."""
+        self._sent_before = self.sent or False
+        self.call = call
 
     @property
     def sent(self) -> bool | None:
@@ -164,7 +173,7 @@ class Receipt:
 
         After the caller has left it never turns from False to True: an owner sends no call that nobody waits for.
         """
-        return None if self.call is None else self.call.sent > 0
+        return None if self.call is None else self._sent_before or self.call.sent > 0
 
 
 class ModelPort(Protocol):
@@ -230,7 +239,7 @@ class OwnerPort:
             elsewhere=elsewhere,
         )
         if receipt is not None:
-            receipt.call = call
+            receipt.hold(call)
         try:
             try:
                 self._inbox.submit_nowait(call)

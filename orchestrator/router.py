@@ -30,6 +30,7 @@ from agents.errors import CallTimeout, ModelError, OwnerClosed, Refused, Unknown
 from agents.messages import Delta, ModelReply, ModelRequest
 from agents.port import Flow, OwnerPort, Priority, Receipt, ReplyStream
 from orchestrator.catalogue import Catalogue, Target
+from orchestrator.inbox import CallInbox
 from orchestrator.owner import Owner
 
 RESET = (Delta(reset=True),)
@@ -58,12 +59,14 @@ class Router:
             raise UnknownModel(f"the model {model!r} has no backend; models.{model}.backends must name one")
         return targets
 
-    def owner(self, backend: str) -> Owner:
-        """Raises `OwnerClosed` where no backend of this name runs (any more)."""
+    def inbox(self, backend: str) -> CallInbox:
+        """The way to the backend's owner; one that is shut where no such backend runs (any more)."""
         owner = self._owners.get(backend)
-        if owner is None:
-            raise OwnerClosed(f"backend {backend}: it does not run")
-        return owner
+        if owner is not None:
+            return owner.inbox
+        nobody = CallInbox(backend)
+        nobody.break_off()
+        return nobody
 
     def __repr__(self) -> str:
         return f"<Router {', '.join(self._owners)}>"
@@ -189,8 +192,8 @@ class RoutedPort:
             yield routed
 
     def _owner_port(self, target: Target) -> OwnerPort:
-        owner = self._router.owner(target.backend)
-        return OwnerPort(owner.inbox, self._flow, self._priority, agent=self._agent)
+        inbox = self._router.inbox(target.backend)
+        return OwnerPort(inbox, self._flow, self._priority, agent=self._agent)
 
 
 def _for_target(request: ModelRequest, target: Target) -> ModelRequest:

@@ -22,7 +22,7 @@ from agents.errors import (
     UnknownModel,
 )
 from agents.messages import ModelRequest
-from agents.port import Flow, Priority
+from agents.port import Flow, Priority, Receipt
 from orchestrator.catalogue import ANY_MODEL, Catalogue, Target
 from orchestrator.owner import Endpoint, Owner, OwnerConfig
 from orchestrator.policy.concurrency import ConcurrencyConfig
@@ -280,6 +280,31 @@ async def test_a_caller_who_leaves_takes_the_call_from_whichever_backend(
             await both.port().call(request())
         await trio.testing.wait_all_tasks_blocked()
         assert both.second.aborted == 1
+
+
+@pytest.mark.parametrize(("worked", "sent"), [(True, True), (False, False)])
+async def test_the_receipt_knows_of_every_backend(
+    worked: bool, sent: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Cancelled before the second backend had the request, the call was sent if the first may have worked on it."""
+    receipt = Receipt()
+    async with two() as both:
+        both.first.plan = fails(lambda: Unavailable("broke", worked=worked))
+        with trio.move_on_after(4.5):
+            await both.port().call(request(), receipt=receipt)
+        assert both.asked == (1, 0)
+        await trio.testing.wait_all_tasks_blocked()
+        assert receipt.sent is sent
+
+
+async def test_a_receipt_of_the_call_that_nobody_took_says_unsent(autojump_clock: trio.testing.MockClock) -> None:
+    """Where no backend runs nothing was sent, and nothing is claimed."""
+    async with two() as both:
+        both.owners.clear()
+        receipt = Receipt()
+        with pytest.raises(OwnerClosed, match=r"first.*second"):
+            await both.port().call(request(), receipt=receipt)
+        assert receipt.sent is False
 
 
 async def test_ended_flows_are_forgotten_everywhere(autojump_clock: trio.testing.MockClock) -> None:
