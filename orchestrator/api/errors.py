@@ -1,0 +1,160 @@
+"""Errors as HTTP answers: which status, and one `ErrorAnswer` for all.
+
+| what happened                                                  | status | why                                   |
+|----------------------------------------------------------------|--------|---------------------------------------|
+| a field, template, input or body makes no sense                | 400    | the client can correct it             |
+| a foreign page or host name                                    | 403    | see `guard`                           |
+| no such path, run, job, agent or model                         | 404    |                                       |
+| the path knows no such method                                  | 405    | `Allow` names those it knows          |
+| the body did not arrive in time                                | 408    | the client was slow, and only it      |
+| an id exists already, an upload's offset is not the next one   | 409    | the client's picture is out of date   |
+| more bytes, or a larger call, than could ever be let in        | 413    | the same again fails again            |
+| the tenant's queue is full; the provider throttled to the end  | 429    | slow down: `Retry-After`              |
+| anything unexpected                                            | 500    | no details: they are in the log       |
+| the provider refuses this daemon's key or account              | 502    | not the client's fault, nor in its reach |
+| draining, no endpoint can serve, the owner has ended           | 503    | try again, later or elsewhere         |
+| a deadline or a clock ran out                                  | 504    | the answer did not come in time       |
+
+A deadline is 504 and not 408: 408 says that the *client* was slow to send, and some clients then send again at once.
+A provider's refusal of the request itself is 400 (413 where it says so) whatever its own status was: a provider's 401
+or 404 speaks of a key and a URL that are this daemon's, and must not be read as being about the daemon's own paths.
+
+A status is looked up by the error's `kind` (its class's name in snake case where it has none), then by those of its
+bases, so an error of another room needs no import here.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+import structlog
+from starlette.responses import Response
+
+from agents.errors import HeadraceError, Refused
+from orchestrator.views.errors import ErrorAnswer, ErrorBody
+
+RETRY_AFTER_AT_MOST: Final = 120
+
+STATUS: Final[Mapping[str, int]] = {
+    "invalid_limits": 400,
+    "template_error": 400,
+    "input_error": 400,
+    "bad_request": 400,
+    "foreign_host": 403,
+    "foreign_origin": 403,
+    "not_found": 404,
+    "unknown_run": 404,
+    "unknown_job": 404,
+    "unknown_agent": 404,
+    "unknown_model": 404,
+    "method_not_allowed": 405,
+    "slow_body": 408,
+    "duplicate_run": 409,
+    "duplicate_job": 409,
+    "wrong_offset": 409,
+    "too_large": 413,
+    "body_too_large": 413,
+    "queue_full": 429,
+    "throttled": 429,
+    "draining": 503,
+    "overloaded": 503,
+    "unavailable": 503,
+    "owner_closed": 503,
+    "queue_timeout": 504,
+    "call_timeout": 504,
+    "wrong_version": 505,
+}
+
+INTERNAL: Final = ErrorBody(kind="internal_error", message="something went wrong inside; the daemon's log says what")
+
+_log = structlog.get_logger("headrace.http")
+
+
+class BadRequest(HeadraceError):
+    """A body or a query that cannot be read as what was expected; `field` is the path of what was wrong."""
+
+    def __init__(self, message: str, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class BodyTooLarge(HeadraceError):
+    """The body has more bytes than allowed."""
+
+
+class SlowBody(HeadraceError):
+    """The body did not arrive in time."""
+
+
+class NotFound(HeadraceError):
+    """There is nothing at this path."""
+
+
+class MethodNotAllowed(HeadraceError):
+    """The path is known, the method is not."""
+
+
+def kind_of(error_type: type[BaseException]) -> str:
+    """The stable word for an error."""
+    kind = error_type.__dict__.get("kind")
+    return kind if isinstance(kind, str) else re.sub(r"(?<!^)(?=[A-Z])", "_", error_type.__name__).lower()
+
+
+def status_of(error: HeadraceError) -> int:
+    """The status an error is answered with; 500 for one that nobody expected here."""
+    if isinstance(error, Refused):
+        if error.endpoint_fault:
+            return 502
+        return 413 if error.status == 413 else 400
+    for base in type(error).__mro__:
+        status = STATUS.get(kind_of(base)) if issubclass(base, HeadraceError) else None
+        if status is not None:
+            return status
+    return 500
+
+
+def error_body(error: HeadraceError) -> ErrorBody:
+    """What a client is told of an error."""
+    if status_of(error) == 500:
+        return INTERNAL
+    field = getattr(error, "field", "")
+    return ErrorBody(
+        kind=kind_of(type(error)),
+        message=error.message,
+        field=field if isinstance(field, str) else "",
+        retry_after=_retry_after(error),
+    )
+
+
+def error_json(error: Exception) -> bytes:
+    """An `ErrorAnswer` for any error; what was not expected is logged and not told."""
+    if not isinstance(error, HeadraceError) or status_of(error) == 500:
+        log_unexpected(error)
+        return msgspec.json.encode(ErrorAnswer(error=INTERNAL))
+    return msgspec.json.encode(ErrorAnswer(error=error_body(error)))
+
+
+def error_response(error: Exception, headers: Mapping[str, str] | None = None) -> Response:
+    """The answer to a request that failed."""
+    body = error_json(error)
+    status, every = 500, dict(headers or {})
+    if isinstance(error, HeadraceError):
+        status = status_of(error)
+        seconds = _retry_after(error)
+        if seconds is not None:
+            every["retry-after"] = str(seconds)
+    return Response(body, status, every, media_type="application/json")
+
+
+def log_unexpected(error: BaseException, **where: str) -> None:
+    """Writes an error that nobody expected to the log, with its traceback."""
+    _log.error("request failed", exc_info=error, **where)
+
+
+def _retry_after(error: HeadraceError) -> int | None:
+    seconds = getattr(error, "retry_after", None)
+    if not isinstance(seconds, int | float) or math.isnan(seconds):
+        return None
+    return math.ceil(min(max(seconds, 1.0), RETRY_AFTER_AT_MOST))
