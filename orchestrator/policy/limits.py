@@ -66,7 +66,7 @@ class Blocked(Struct, frozen=True, gc=False):
 
 
 class LimitStatistics(Struct, frozen=True):
-    """One limit's books at one time, in its own unit and per `per` seconds; `foreign` is what others are believed to use.
+    """One limit's books at one time, in its own unit, per `per` seconds; `foreign` is what others probably use.
 
     `pace_share` is the part of the limit at which it is paced, below 1 after refusals that nothing explains.
     """

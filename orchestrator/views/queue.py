@@ -7,17 +7,24 @@ from msgspec import Struct
 
 
 class LimitView(Struct, frozen=True, kw_only=True):
-    """One limit: `used` is the part of `amount` per `per` seconds that is used or held."""
+    """One limit: `used` is the part of `amount` per `per` seconds that is used or held. A `per` of 0 is a cap on what
+    is in flight.
+
+    `others` is the part that others with the same key are believed to use. `opens_in` is until when the provider has
+    closed the limit, None if it has not.
+    """
 
     name: str
     amount: float
     per: float
     used: float
+    others: float = 0.0
+    opens_in: float | None = None
 
 
 class EndpointView(Struct, frozen=True, kw_only=True):
     """One endpoint. `breaker` is closed, open or half_open; `opens_in` is when a broken or gated endpoint is tried
-    again, None if it takes calls; `cuts` counts how often its concurrency was cut.
+    again, None if it takes calls, 0 while it is tried; `cuts` counts how often its concurrency was cut.
     """
 
     name: str
@@ -32,8 +39,10 @@ class EndpointView(Struct, frozen=True, kw_only=True):
 class TenantView(Struct, frozen=True, kw_only=True):
     """One tenant at one backend. `queued` counts its calls that wait, by priority name.
 
-    `tokens_per_minute` and `calls_per_minute` are those of the last minute, `share` its part of the backend's weighted
-    service in that minute. `oldest_wait` is how long its longest waiting call has waited, `held_by` what holds it.
+    `calls_per_minute` were answered in the last minute, `failed_per_minute` were not; `tokens_per_minute` were used by
+    both, `share` is the tenant's part of the backend's weighted service in that minute, `mean_wait` that of the calls
+    sent in it. `oldest_wait` is how long its longest waiting call has waited; `held_by` is what holds its next call: a
+    limit, `fair_order` (others go first), or nothing, if none waits.
     """
 
     tenant: str
@@ -47,10 +56,14 @@ class TenantView(Struct, frozen=True, kw_only=True):
     oldest_wait: float
     held_by: str
     limits: tuple[LimitView, ...]
+    failed_per_minute: float = 0.0
 
 
 class BackendView(Struct, frozen=True, kw_only=True):
-    """One backend. `inbox` calls are on their way in, `retrying` wait for their next attempt outside the queue."""
+    """One backend. `inbox` calls are on their way in, `retrying` wait for their next attempt outside the queue.
+
+    `tenants` are those with calls now or in the last minute, the busiest first; `hidden_tenants` more are left out.
+    """
 
     name: str
     inbox: int
@@ -59,6 +72,7 @@ class BackendView(Struct, frozen=True, kw_only=True):
     retrying: int
     endpoints: tuple[EndpointView, ...]
     tenants: tuple[TenantView, ...]
+    hidden_tenants: int = 0
 
 
 class QueueView(Struct, frozen=True, kw_only=True):
