@@ -33,6 +33,8 @@ from agents.spec import AgentSpec
 from agents.tool_step import tool_step
 
 UNPRICED = PriceList()
+Taken = Literal["cancelled", "interrupted"]
+Taker = Literal["user", "parent"]
 
 
 class AgentRun:
@@ -90,6 +92,11 @@ class AgentRun:
         """What the provider has reported so far."""
         return self._state.usage
 
+    @property
+    def progress(self) -> RunState:
+        """All that the run knows so far: to read, never to change."""
+        return self._state
+
     async def create(self) -> None:
         """Makes the run durable. Nothing has happened before this, and nothing does if it fails."""
         state = self._state
@@ -103,9 +110,11 @@ class AgentRun:
             )
         )
 
-    def cancel(self, reason: Literal["cancelled", "interrupted"] = "cancelled", message: str = "") -> None:
+    def cancel(
+        self, reason: Taken = "cancelled", message: str = "", source: Literal["user", "parent"] = "user"
+    ) -> None:
         """Takes the run away: no new work, what is open is cut off. Cancelling a run that has ended is harmless."""
-        self._state.ask_to_cancel(Stop(StopReason(reason), message or f"the run was {reason}", source="user"))
+        self._state.ask_to_cancel(Stop(StopReason(reason), message or f"the run was {reason}", source=source))
         self._scope.cancel()
 
     async def drive(self, room: trio.CapacityLimiter | None = None) -> RunResult:
@@ -192,9 +201,7 @@ class AgentRun:
         state.closing = True
         events: list[Event] = []
         if stop.source:
-            reason: Literal["cancelled", "interrupted"] = (
-                "interrupted" if stop.reason is StopReason.INTERRUPTED else "cancelled"
-            )
+            reason: Taken = "interrupted" if stop.reason is StopReason.INTERRUPTED else "cancelled"
             events.append(CancelRequested(run=self.run, source=stop.source, reason=reason, call=stop.call))
         events += self._answer_the_rest()
         result = self._result(stop)

@@ -51,8 +51,9 @@ class Runs(Protocol):
         """The run, when it has ended."""
         ...
 
-    def events(self, run: str, after: int = 0) -> AsyncGenerator[tuple[int, bytes], None]:
-        """The run's events numbered from 1, those behind `after`, as JSON; new ones as they come, until it has ended.
+    def events(self, run: str, after: int = 0, *, follow: bool = True) -> AsyncGenerator[tuple[int, bytes], None]:
+        """The run's events numbered from 1, those behind `after`, as JSON; with `follow` new ones as they come, until
+        it has ended.
 
         A reader that is slow slows nobody.
         """

@@ -15,6 +15,8 @@ to come back gets the room.
 import math
 from typing import Final
 
+from agents.errors import QueueFull
+
 SPAN: Final = 60.0
 ASSUMED_RUNS: Final = 1.0
 ASSUMED_SECONDS: Final = 10.0
@@ -55,16 +57,20 @@ class RunRoom:
         self._tenants: dict[str, _Tenant] = {}
         self._idle: dict[str, _Tenant] = {}
 
-    def enter(self, tenant: str, now: float) -> float | None:
-        """Takes a place for one run and answers None; or, where there is none, the seconds after which to ask again."""
+    def enter(self, tenant: str, now: float) -> None:
+        """Takes a place for one run. Raises `QueueFull`, with the seconds after which to ask again."""
         books = self._tenants.get(tenant)
         if books is None:
-            books = self._tenants[tenant] = self._idle.pop(tenant, None) or _Tenant(now)
+            books = self._tenants[tenant] = self._idle.pop(tenant) if tenant in self._idle else _Tenant(now)
         books.advance(now)
         if books.held >= self.per_tenant:
-            return retry_after(books.ended, books.seconds)
+            seconds = retry_after(books.ended, books.seconds)
+            raise QueueFull(
+                f"tenant {tenant} has {books.held} runs that have not ended, as many as it may; "
+                f"try again in {math.ceil(seconds)} s",
+                retry_after=seconds,
+            )
         books.held += 1
-        return None
 
     def leave(self, tenant: str, now: float) -> None:
         """One of the tenant's runs has ended."""

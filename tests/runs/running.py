@@ -1,0 +1,121 @@
+"""A run service over a scripted model, with everything counted that could be left behind."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+from prometheus_client import CollectorRegistry
+
+from agents.budget import Limits
+from agents.events import Event, decode
+from agents.money import Price, PriceList
+from agents.port import Flow, ModelPort, Priority
+from agents.scripted import Script, ScriptedModel, ask, in_turn, say
+from agents.spec import AgentSpec
+from agents.tools import tool
+from orchestrator.catalogue import Catalogue, Target, TenantRules
+from orchestrator.instruments.runs import MeteredJournal, RunMetrics
+from orchestrator.runs import RunsConfig, RunService
+from orchestrator.views.runs import AgentChoice, RunRequest
+
+EPOCH = 1_700_000_000.0
+
+
+@tool(read_only=True)
+async def search(query: str) -> str:
+    """Searches for a minute."""
+    await trio.sleep(60)
+    return f"pages about {query}"
+
+
+AGENTS = {
+    "seeker": AgentSpec(name="seeker", model="scripted", tools=(search,), limits=Limits(rounds=5, tokens=100_000)),
+}
+SCRIPT = in_turn(ask("search", {"query": "x"}, text="looking"), say("found"))
+SEEKER = AgentChoice(agent="seeker")
+MODELS = {"scripted": (Target("sim", "scripted"),), "priced": (Target("sim", "priced"),)}
+CATALOGUE = Catalogue(
+    models=MODELS,
+    default_model="scripted",
+    agents=AGENTS,
+    tenants={"modest": TenantRules(highest_priority=Priority.STANDARD, default_priority=Priority.BATCH)},
+    prices=PriceList({"priced": Price(input=1_000_000, output=1_000_000)}),
+)
+
+
+class ScriptedModels:
+    """Implements `Models`; `live` counts the flows that have a port and were not told to have ended."""
+
+    def __init__(self, script: Script, latency: float) -> None:
+        self.model: ModelPort = ScriptedModel(script, latency=latency)
+        self.live: Counter[Flow] = Counter()
+        self.priorities: dict[str, Priority] = {}
+
+    def port(self, flow: Flow, priority: Priority) -> ModelPort:
+        self.live[flow] += 1
+        self.priorities[flow.run] = priority
+        return self.model
+
+    def ended(self, flow: Flow) -> None:
+        self.live[flow] -= 1
+
+
+class World:
+    """A service, what it was made from, and how to ask for runs."""
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        config: RunsConfig,
+        script: Script,
+        latency: float,
+        catalogue: Catalogue,
+    ) -> None:
+        self.models = ScriptedModels(script, latency)
+        self.registry = CollectorRegistry()
+        self.metrics = RunMetrics(self.registry)
+        self.service = RunService(
+            nursery,
+            models=self.models,
+            catalogue=lambda: catalogue,
+            config=config,
+            journal=lambda log: MeteredJournal(log, self.metrics),
+            wall=lambda: EPOCH + trio.current_time(),
+        )
+
+    async def start(self, **asked: Any) -> str:
+        return (await self.service.start(RunRequest(**{"task": "x", "who": SEEKER} | asked))).run
+
+    async def events(self, run: str) -> list[Event]:
+        """Everything the run's log has now."""
+        return [decode(record) async for _, record in self.service.events(run, follow=False)]
+
+    def open_in_metrics(self) -> float:
+        """How many runs the metrics take for open."""
+        return sum(s.value for m in self.registry.collect() if m.name == "headrace_runs" for s in m.samples)
+
+    def assert_nothing_left(self) -> None:
+        """No run is live by anybody's count."""
+        said = self.service.statistics()
+        assert (said.live, said.driven) == (0, 0)
+        assert set(said.states) <= {"completed", "stopped", "failed", "cancelled", "expired"}
+        assert not +self.models.live
+        assert self.open_in_metrics() == 0
+
+
+@asynccontextmanager
+async def running(
+    *,
+    script: Script = SCRIPT,
+    latency: float = 1.0,
+    catalogue: Catalogue = CATALOGUE,
+    wrap: Callable[[World], None] = lambda world: None,
+    **config: int,
+) -> AsyncIterator[World]:
+    """A service in a nursery that ends when its runs have."""
+    async with trio.open_nursery() as nursery:
+        world = World(nursery, RunsConfig(**config), script, latency, catalogue)
+        wrap(world)
+        yield world
