@@ -1,0 +1,72 @@
+"""A command's way to the daemon: its address, its client, and every error as one sentence with the right exit code."""
+
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Annotated, TypeVar
+
+import trio
+import typer
+
+from agents.errors import HeadraceError
+from orchestrator.cli.exits import BACKEND, SOME_FAILED, USAGE, complain
+from orchestrator.cli.render import clean
+from orchestrator.cli.signals import SignalEnd, until_signalled
+from orchestrator.client import Client, open_client
+from orchestrator.client_errors import BadAnswer, DaemonLost, NoDaemon, Refusal
+from orchestrator.client_patience import patiently
+
+T = TypeVar("T")
+Work = Callable[[Client, SignalEnd], Awaitable[int]]
+
+Url = Annotated[str, typer.Option("--url", envvar="HEADRACE_URL", help="The daemon's address.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
+NoWait = Annotated[bool, typer.Option("--no-wait", help="Fail at once where the daemon has no room, do not wait.")]
+
+START_ONE = "start one with `headrace serve`"
+TWO_WAYS = f"{START_ONE}, or give --embedded to work in this process"
+
+
+def speak(url: str, work: Work, *, way_out: str = START_ONE, interrupted: str = "interrupted") -> int:
+    """Runs a command's work with a client, to its exit code; no error leaves it.
+
+    `way_out` is what a person is told where there is no daemon, `interrupted` what they are told after Ctrl-C.
+    """
+    talk = partial(_speak, url, work, way_out)
+    try:
+        return trio.run(partial(until_signalled, talk, interrupted), restrict_keyboard_interrupt_to_checkpoints=True)
+    except BrokenPipeError:
+        # `| head` has what it wanted; without this the interpreter would complain about it once more at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return SOME_FAILED
+
+
+async def _speak(url: str, work: Work, way_out: str, ending: SignalEnd) -> int:
+    try:
+        async with open_client(url, tell=tell) as client:
+            return await work(client, ending)
+    except HeadraceError as error:
+        complain(f"{clean(error.message)}{f'; {way_out}' if isinstance(error, NoDaemon) else ''}")
+        return exit_code(error)
+
+
+def tell(message: str) -> None:
+    """Something a person should know while a command goes on."""
+    complain(clean(message))
+
+
+async def ask(call: Callable[[], Awaitable[T]], *, wait: bool) -> T:
+    """What the daemon answers; where it is full or on its way up or down, later, if `wait` says so."""
+    return await (patiently(call, tell) if wait else call())
+
+
+def exit_code(error: HeadraceError) -> int:
+    """3 where a daemon or its backends cannot be used, 2 where the request is at fault, 1 where it broke off midway."""
+    if isinstance(error, NoDaemon | BadAnswer):
+        return BACKEND
+    if isinstance(error, DaemonLost):
+        return SOME_FAILED
+    if isinstance(error, Refusal) and (error.passing or error.status >= 500):
+        return BACKEND
+    return USAGE

@@ -1,0 +1,134 @@
+"""How a run ended, in words: what stopped it, what it used, what helps; and all of one run for `show`."""
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from rich.table import Table
+from rich.text import Text
+
+from agents.events import NextStep
+from agents.lifecycle import State
+from agents.messages import Message
+from orchestrator.cli.exits import complain, say
+from orchestrator.cli.progress import duration
+from orchestrator.cli.render import brief, clean, facts, money, tokens
+from orchestrator.views.runs import RunDetail, RunView
+
+_OPTIONS: Final = {
+    "rounds": "--max-rounds",
+    "tool_calls": "--max-tool-calls",
+    "tokens": "--max-tokens-total",
+    "micro_dollars": "--dollars",
+    "timeout": "--timeout",
+}
+
+_HELP: Final[Mapping[NextStep, str]] = {
+    "retry": "starting it again may help",
+    "human": "somebody has to look at it",
+    "none": "",
+}
+
+
+def end_words(detail: RunDetail) -> str:
+    """One sentence on a run that did not complete: state, reason, and what stopped it."""
+    why = f": {brief(detail.message, 400)}" if detail.message else ""
+    return f"run {detail.run} {_state(detail)}{why}"
+
+
+def next_words(detail: RunDetail) -> str:
+    """What helps, empty where nothing does."""
+    if detail.next == "raise_limit":
+        option = _OPTIONS.get(detail.limit, "--max-tokens" if detail.reason == "output_limit" else "")
+        return f"raise {option or 'the limit'} and start it again"
+    return _HELP.get(detail.next, "")
+
+
+def used_words(run: RunView) -> str:
+    """Rounds, tool calls, tokens, time and money, on one line."""
+    parts = [_many(run.rounds, "round"), _many(run.tool_calls, "tool call"), tokens(run.usage)]
+    if run.started is not None and run.ended is not None:
+        parts.append(duration(run.ended - run.started))
+    if run.micro_dollars is not None:
+        parts.append(money(run.micro_dollars))
+    return ", ".join(parts)
+
+
+def tell_end(detail: RunDetail, *, quiet: bool) -> None:
+    """What it used; and for a run that did not complete, why, its last words and what helps."""
+    if detail.state is not State.COMPLETED:
+        if detail.partial:
+            say(f"its last words: {clean(detail.partial)}")
+        complain(end_words(detail))
+        help = next_words(detail)
+        if help:
+            complain(help)
+    if not quiet:
+        say(f"  {used_words(detail)}")
+
+
+def detail_table(detail: RunDetail, now: float) -> Table:
+    """Everything about one run but its words."""
+    table = facts()
+
+    def fact(name: str, value: str) -> None:
+        if value:
+            table.add_row(name, Text(clean(value)))
+
+    fact("run", detail.run)
+    fact("state", _state(detail))
+    fact("message", detail.message)
+    fact("next", next_words(detail) if detail.reason is not None else "")
+    fact("agent", detail.agent)
+    fact("model", detail.model or "the default")
+    fact("tenant", detail.tenant)
+    fact("job", detail.job)
+    fact("priority", detail.priority)
+    fact("created", _when(detail.created, now))
+    fact("started", "" if detail.started is None else _when(detail.started, now))
+    fact("ended", "" if detail.ended is None else _when(detail.ended, now))
+    if detail.started is not None:
+        fact("took" if detail.ended is not None else "so far", duration((detail.ended or now) - detail.started))
+    fact("rounds", f"{detail.rounds:,}")
+    fact("tool calls", f"{detail.tool_calls:,}")
+    fact("tokens", tokens(detail.usage))
+    if detail.unknown_tokens:
+        fact("unknown", f"{detail.unknown_tokens:,} tokens may have been spent beyond that")
+    fact("cost", money(detail.micro_dollars))
+    if detail.limit:
+        spent = "" if detail.observed_amount is None else f", {detail.observed_amount:,.15g} spent"
+        fact("limit", f"{detail.limit} of {detail.scope}: {detail.allowed or 0:,.15g} allowed{spent}")
+    for key in detail.unknown_effects:
+        fact("effect unknown", f"{key} was cut off; look before repeating it")
+    fact("events", f"{detail.events:,}")
+    return table
+
+
+def transcript(detail: RunDetail) -> list[str]:
+    """What was said, a block for each message."""
+    return [_block(message) for message in detail.messages]
+
+
+def _block(message: Message) -> str:
+    lines = [f"[{message.role}]"]
+    if message.reasoning:
+        lines.append(f"(thinks) {message.reasoning}")
+    if message.content:
+        lines.append(message.content)
+    lines += [f"-> {call.name} {call.arguments}" for call in message.tool_calls]
+    return "\n".join(clean(line) for line in lines)
+
+
+def _state(run: RunView) -> str:
+    if run.reason is None or run.state is State.COMPLETED:
+        return str(run.state)
+    return f"{run.state} ({run.reason})" if str(run.reason) != str(run.state) else str(run.state)
+
+
+def _when(moment: float, now: float) -> str:
+    text = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+    return f"{text}, {duration(max(0.0, now - moment))} ago"
+
+
+def _many(number: int, name: str) -> str:
+    return f"{number:,} {name}{'' if number == 1 else 's'}"

@@ -1,0 +1,138 @@
+"""`headrace run` against a daemon: start, watch it go by, print the answer."""
+
+from contextlib import aclosing
+
+import trio
+from msgspec import Struct
+
+from agents.errors import HeadraceError
+from agents.events import UnknownEvent, decode
+from agents.lifecycle import State
+from orchestrator.cli.connect import TWO_WAYS, ask, speak
+from orchestrator.cli.exits import DONE, SOME_FAILED, complain, say
+from orchestrator.cli.render import clean, print_json, print_text
+from orchestrator.cli.run_end import tell_end
+from orchestrator.cli.run_events import EventWords
+from orchestrator.cli.signals import SignalEnd
+from orchestrator.client import Client
+from orchestrator.client_errors import Refusal
+from orchestrator.views.runs import RunDetail, RunRequest
+
+
+class RemoteRun(Struct, frozen=True, kw_only=True):
+    """What a person asked for. `only_word` is a task of one word without an agent: it may be meant as one."""
+
+    url: str
+    request: RunRequest
+    detach: bool = False
+    wait: bool = True
+    json: bool = False
+    quiet: bool = False
+    only_word: str = ""
+
+
+def run_remote(options: RemoteRun) -> int:
+    """Runs it and returns the exit code."""
+
+    async def work(client: Client, ending: SignalEnd) -> int:
+        return await _Following(options, client, ending).run()
+
+    return speak(options.url, work, way_out=TWO_WAYS, interrupted="interrupted before anything was started")
+
+
+class _Following:
+    """One run that is followed; also what a signal ends."""
+
+    def __init__(self, options: RemoteRun, client: Client, ending: SignalEnd) -> None:
+        self._options = options
+        self._client = client
+        self._ending = ending
+        self._asked = trio.Event()
+        self._leave = trio.CancelScope()
+        self._run = options.request.run
+
+    async def run(self) -> int:
+        options, client = self._options, self._client
+        await _no_agent_alone(client, options.only_word)
+        view = await ask(lambda: client.start_run(options.request), wait=options.wait)
+        if options.detach:
+            if options.json:
+                print_json(view)
+            else:
+                print_text(view.run)
+                say(f"See how it goes: headrace show {view.run}, headrace events {view.run} --follow")
+            return DONE
+        if not options.quiet:
+            say(f"run {clean(view.run)}: agent {clean(view.agent)}, model {clean(view.model) or 'the default'}")
+        self._ending.target = self
+        detail: RunDetail | None = None
+        with self._leave:
+            async with trio.open_nursery(strict_exception_groups=False) as nursery:
+                nursery.start_soon(self._cancel_when_asked)
+                detail = await self._follow()
+                nursery.cancel_scope.cancel()
+        if detail is None:
+            complain(f"run {self._run} goes on until the daemon has ended it; headrace show {self._run} tells how")
+            return self._ending.exit_code
+        return self._end(detail)
+
+    async def _follow(self) -> RunDetail:
+        words = EventWords()
+        try:
+            async with aclosing(self._client.events(self._run)) as events:
+                async for _, data in events:
+                    if self._options.quiet:
+                        continue
+                    try:
+                        line = words.passing(decode(data))
+                    except UnknownEvent:
+                        continue
+                    if line:
+                        say(f"  {clean(line)}")
+            return await self._client.run(self._run)
+        except Refusal as refusal:
+            if refusal.kind != "unknown_run":
+                raise
+            raise Lost(
+                f"the daemon no longer knows run {self._run}: it was started anew and keeps no runs over a restart"
+            ) from None
+
+    async def _cancel_when_asked(self) -> None:
+        await self._asked.wait()
+        try:
+            await self._client.cancel_run(self._run)
+        except HeadraceError as error:
+            complain(f"it could not be cancelled: {clean(error.message)}")
+
+    def end(self, signal_name: str) -> None:
+        """The first signal: the daemon is asked to end the run."""
+        say("  cancelling the run; once more to leave it to the daemon")
+        self._asked.set()
+
+    def hurry(self) -> None:
+        """The second signal: nothing is waited for."""
+        self._leave.cancel()
+
+    def _end(self, detail: RunDetail) -> int:
+        options = self._options
+        if options.json:
+            print_json(detail)
+        elif detail.state is State.COMPLETED:
+            print_text(detail.answer)
+        tell_end(detail, quiet=options.quiet)
+        if self._ending.received:
+            return self._ending.exit_code
+        return DONE if detail.state is State.COMPLETED else SOME_FAILED
+
+
+class Lost(HeadraceError):
+    """The run's daemon does not know it any more."""
+
+
+class NoTask(HeadraceError):
+    """An agent was named and nothing to do."""
+
+
+async def _no_agent_alone(client: Client, word: str) -> None:
+    if word and word in (await client.capabilities()).agents:
+        raise NoTask(f'{word} is an agent, and there is no task for it: headrace run {word} "what to do"')

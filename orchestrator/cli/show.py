@@ -1,0 +1,44 @@
+"""`headrace show`: everything about one run."""
+
+import time
+from typing import Annotated, Final
+
+import typer
+
+from orchestrator.cli.connect import Json, Url, speak
+from orchestrator.cli.exits import DONE
+from orchestrator.cli.render import clean, console, print_json
+from orchestrator.cli.run_end import detail_table, transcript
+from orchestrator.cli.signals import SignalEnd
+from orchestrator.client import Client
+from orchestrator.client_wire import DEFAULT_URL
+
+EXAMPLES: Final = """
+\b
+Examples:
+  headrace show 3fa2b1c09d5e7788
+  headrace show 3fa2b1c09d5e7788 --json | jq -r .answer
+"""
+
+
+def show(
+    run: Annotated[str, typer.Argument(help="The run's id; `headrace ps --all` lists them.")],
+    json: Json = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Shows everything about one run: where it stands, what it used, and what was said."""
+
+    async def work(client: Client, ending: SignalEnd) -> int:
+        detail = await client.run(run)
+        if json:
+            print_json(detail)
+            return DONE
+        out = console()
+        out.print(detail_table(detail, time.time()))
+        for block in transcript(detail):
+            out.print(f"\n{block}", soft_wrap=True)
+        if detail.partial:
+            out.print(f"\n[last words]\n{clean(detail.partial)}", soft_wrap=True)
+        return DONE
+
+    raise typer.Exit(speak(url, work))

@@ -1,0 +1,45 @@
+"""What can go wrong between a client and a daemon, by what helps: another address, patience, or another request."""
+
+from agents.errors import HeadraceError
+
+
+class ClientError(HeadraceError):
+    """Base of everything a client raises."""
+
+
+class BadAddress(ClientError):
+    """What was given as the daemon's address is none."""
+
+
+class NoDaemon(ClientError):
+    """Nothing listens at the address. Nothing was sent."""
+
+
+class DaemonLost(ClientError):
+    """The connection broke off: what was asked for may have been done or not."""
+
+
+class Quiet(DaemonLost):
+    """The daemon said nothing for longer than a client waits. Nothing is known to be wrong: ask again."""
+
+
+class BadAnswer(ClientError):
+    """Whatever answered is no Headrace daemon, or one of a version this client cannot read."""
+
+
+class Refusal(ClientError):
+    """The daemon said no. `kind` is its stable word; `retry_after` is in seconds, None where no time was named."""
+
+    def __init__(
+        self, message: str, *, status: int, kind: str, field: str = "", retry_after: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.kind = kind
+        self.field = field
+        self.retry_after = retry_after
+
+    @property
+    def passing(self) -> bool:
+        """Whether the same request may be granted later: the queue is full, or the daemon is starting or ending."""
+        return self.status in (429, 503)

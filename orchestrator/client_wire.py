@@ -1,0 +1,192 @@
+"""HTTP between a client and a daemon: requests whose answers are decoded, streams of bytes, errors by what helps.
+
+Answers are decoded tolerantly: fields this version doesn't know are skipped, so that a client can talk to a newer
+daemon. Proxies from the environment are not used: the daemon is nearly always on this machine, where a proxy can only
+be in the way.
+"""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeVar
+
+import httpx2
+import msgspec
+
+from orchestrator.client_errors import BadAddress, BadAnswer, ClientError, DaemonLost, NoDaemon, Quiet, Refusal
+from orchestrator.views.errors import ErrorAnswer
+
+T = TypeVar("T")
+Params = Mapping[str, str | int | list[str]]
+
+DEFAULT_URL: Final = "http://127.0.0.1:8700"
+CONNECT_SECONDS: Final = 5.0
+QUIET_SECONDS: Final = 60.0
+"""Silence after which a request has failed, and after which a stream is opened again where it stood."""
+
+ERROR_BYTES: Final = 64 * 1024
+JSON: Final = {"content-type": "application/json"}
+
+
+class Wire:
+    """One daemon over HTTP. `met` says that it has answered at least once. Raises `BadAddress`."""
+
+    def __init__(self, url: str, transport: httpx2.AsyncBaseTransport | None = None) -> None:
+        self.url = check_url(url)
+        self.met = False
+        self._http = httpx2.AsyncClient(
+            base_url=self.url,
+            transport=transport,
+            trust_env=False,
+            timeout=httpx2.Timeout(QUIET_SECONDS, connect=CONNECT_SECONDS),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=8, keepalive_expiry=5.0),
+            headers={"accept-encoding": "identity"},
+        )
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def ask(
+        self,
+        type: type[T],
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        repeat: bool = True,
+    ) -> T:
+        """One request and its decoded answer. `repeat`: it may be sent twice, since doing it twice changes nothing.
+
+        A kept connection may have been closed by the daemon in the very moment it is used again, so one lost request
+        says little.
+        """
+        try:
+            return await self._ask(type, method, path, params, content, headers)
+        except Quiet:
+            raise
+        except DaemonLost:
+            if not repeat:
+                raise
+        return await self._ask(type, method, path, params, content, headers)
+
+    async def _ask(
+        self,
+        type: type[T],
+        method: str,
+        path: str,
+        params: Params | None,
+        content: bytes | None,
+        headers: Mapping[str, str] | None,
+    ) -> T:
+        try:
+            response = await self._http.request(method, path, params=params, content=content, headers=headers)
+        except httpx2.TransportError as error:
+            raise self._translate(error) from error
+        self._check(response, response.content)
+        try:
+            return msgspec.json.decode(response.content, type=type)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise BadAnswer(f"{self.url} does not answer like a Headrace daemon of this version: {error}") from error
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, params: Params | None = None, headers: Mapping[str, str] | None = None
+    ) -> AsyncGenerator[AsyncGenerator[bytes, None], None]:
+        """The bytes of a long answer as they come. Leaving the block closes the connection."""
+        request = self._http.build_request("GET", path, params=params, headers=headers)
+        try:
+            response = await self._http.send(request, stream=True)
+        except httpx2.TransportError as error:
+            raise self._translate(error) from error
+        try:
+            if response.status_code >= 300:
+                self._check(response, await self._error_body(response))
+            self.met = True
+            yield self._chunks(response)
+        finally:
+            await response.aclose()
+
+    async def _chunks(self, response: httpx2.Response) -> AsyncGenerator[bytes, None]:
+        try:
+            async for chunk in response.aiter_raw():
+                yield chunk
+        except httpx2.TransportError as error:
+            raise self._translate(error) from error
+
+    async def _error_body(self, response: httpx2.Response) -> bytes:
+        body = b""
+        async for chunk in self._chunks(response):
+            body += chunk
+            if len(body) > ERROR_BYTES:
+                break
+        return body
+
+    def _check(self, response: httpx2.Response, body: bytes) -> None:
+        status = response.status_code
+        if status < 300:
+            self.met = True
+            return
+        try:
+            error = refusal(body, status)
+        except BadAnswer:
+            raise BadAnswer(
+                f"{self.url} answered {status}, and not like a Headrace daemon; is that its address?"
+            ) from None
+        self.met = True
+        if error.retry_after is None:
+            error.retry_after = _seconds(response.headers.get("retry-after", ""))
+        raise error
+
+    def _translate(self, error: httpx2.TransportError) -> ClientError:
+        if isinstance(error, httpx2.ConnectTimeout):
+            return NoDaemon(f"no daemon answers at {self.url} within {CONNECT_SECONDS:g} s")
+        if isinstance(error, httpx2.ConnectError):
+            return NoDaemon(f"there is no daemon at {self.url} ({_connect_reason(error)})")
+        if isinstance(error, httpx2.TimeoutException):
+            return Quiet(f"the daemon at {self.url} said nothing for {QUIET_SECONDS:g} s")
+        return DaemonLost(f"the connection to the daemon at {self.url} broke off")
+
+
+def check_url(url: str) -> str:
+    """The address without a slash at its end. Raises `BadAddress`."""
+    try:
+        parsed = httpx2.URL(url)
+    except (httpx2.InvalidURL, ValueError) as error:
+        raise BadAddress(f"{url!r} is no address of a daemon: {error}") from None
+    if parsed.scheme not in ("http", "https") or not parsed.host or parsed.query or parsed.fragment:
+        raise BadAddress(f"{url!r} is no address of a daemon; one looks like {DEFAULT_URL}")
+    if parsed.userinfo:
+        raise BadAddress("an address with a password in it is not taken: it would end up in messages and logs")
+    return str(parsed).rstrip("/")
+
+
+def refusal(body: bytes, status: int) -> Refusal:
+    """What an `ErrorAnswer` says. Raises `BadAnswer` where it is none."""
+    try:
+        error = msgspec.json.decode(body, type=ErrorAnswer).error
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        raise BadAnswer(f"an error was answered in a way that this version cannot read: {problem}") from problem
+    return Refusal(error.message, status=status, kind=error.kind, field=error.field, retry_after=error.retry_after)
+
+
+def encode(value: Any) -> bytes:
+    return msgspec.json.encode(value)
+
+
+def _seconds(text: str) -> float | None:
+    return float(text) if text.isascii() and text.isdigit() else None
+
+
+def _connect_reason(error: BaseException) -> str:
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+            continue
+        if isinstance(cause, ConnectionRefusedError):
+            return "connection refused"
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror.lower()
+        cause = cause.__cause__ or cause.__context__
+    return str(error) or "no connection"
