@@ -31,25 +31,29 @@ async def departure(receive: Receive) -> None:
 async def until_left(receive: Receive, work: Callable[[], Awaitable[T]]) -> T:
     """What `work` returns or raises. Cancels it and raises `ClientLeft` when the client leaves first.
 
-    The request's body must have been read: from here on `receive` belongs to the watcher.
+    The request's body must have been read: until this returns, `receive` belongs to the watcher.
     """
     results: list[T] = []
     error: Exception | None = None
+    left = False
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_cancel_on_departure, receive, nursery.cancel_scope)
+
+        async def watch() -> None:
+            nonlocal left
+            await departure(receive)
+            # the departure is told once: from here on nobody may wait for it again
+            left = True
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(watch)
         try:
             results.append(await work())
         except Exception as failure:
             # raised outside, since a nursery would wrap it
             error = failure
         nursery.cancel_scope.cancel()
+    if left:
+        raise ClientLeft
     if error is not None:
         raise error
-    if not results:
-        raise ClientLeft
     return results[0]
-
-
-async def _cancel_on_departure(receive: Receive, scope: trio.CancelScope) -> None:
-    await departure(receive)
-    scope.cancel()

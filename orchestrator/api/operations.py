@@ -62,7 +62,8 @@ class Operation(Struct, frozen=True):
 
     `answer` is the type of the JSON answer (of each line, with `lines`); `media_type` that of an answer which is
     neither. `events` gives the type of each server-sent event by name. `errors` are the statuses that are worth
-    documenting; 400 is documented wherever there is a body or a query.
+    documenting; 400 is documented wherever there is a body or a query. `problems` gives the media types of failures
+    that are no `ErrorAnswer`.
     """
 
     method: Method
@@ -79,6 +80,7 @@ class Operation(Struct, frozen=True):
     lines: bool = False
     waits: bool = False
     errors: tuple[int, ...] = ()
+    problems: Mapping[int, str] = {}
 
     def route(self) -> "OperationRoute":
         """The route to it."""

@@ -185,19 +185,21 @@ class _Body:
 
 
 class EventStream(Stream):
-    """Server-sent events from a generator."""
+    """Server-sent events from a generator. Those it yields together go out together."""
 
     media_type = EVENTS
     heartbeat = _COMMENT
 
-    def __init__(self, events: AsyncGenerator[ServerEvent, None], *, patience: float = 0.0) -> None:
+    def __init__(
+        self, events: AsyncGenerator[ServerEvent | tuple[ServerEvent, ...], None], *, patience: float = 0.0
+    ) -> None:
         super().__init__(patience=patience)
         self._events = events
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         async with aclosing(self._events) as events:
             async for event in events:
-                yield event.encode()
+                yield event.encode() if isinstance(event, ServerEvent) else b"".join(part.encode() for part in event)
 
     def last_words(self, error: Exception | None) -> bytes | None:
         if error is None:

@@ -1,0 +1,86 @@
+"""The ASGI application: all routes, behind the guard, with an answer for everything that can happen."""
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+import trio
+from starlette.routing import BaseRoute, Router
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from agents.errors import HeadraceError
+from orchestrator.api import calls, health, jobs, openapi, queue, runs
+from orchestrator.api.errors import NotFound, error_response, log_unexpected
+from orchestrator.api.guard import check_request
+from orchestrator.api.operations import OperationRoute
+from orchestrator.api.services import Services
+from orchestrator.api.surface import HttpConfig, Surface, attach
+from orchestrator.api.unread import DropUnread
+
+
+def make_app(services: Services, config: HttpConfig | None = None, *, closing: trio.Event | None = None) -> ASGIApp:
+    """The surface over these services. Streams end when `closing` is set; give the same event to `serve_http`."""
+    surface = Surface(config or HttpConfig(), trio.Event() if closing is None else closing)
+    return _Front(surface, all_routes(services))
+
+
+def all_routes(services: Services) -> list[OperationRoute]:
+    """Every route of the surface."""
+    rooms = (health, queue, calls, runs, jobs)
+    routes = _operations(chain.from_iterable(room.routes(services) for room in rooms))
+    routes += _operations(openapi.routes([route.operation for route in routes]))
+    methods: dict[str, set[str]] = {}
+    for route in routes:
+        methods.setdefault(route.path, set()).update(route.methods or ())
+    for route in routes:
+        route.allowed = frozenset(methods[route.path])
+    return routes
+
+
+def _operations(routes: Iterable[BaseRoute]) -> list[OperationRoute]:
+    found: list[OperationRoute] = []
+    for route in routes:
+        if not isinstance(route, OperationRoute):
+            raise TypeError(f"{route!r} declares no operation")
+        found.append(route)
+    return found
+
+
+class _Front:
+    """What every request meets first."""
+
+    def __init__(self, surface: Surface, routes: Sequence[BaseRoute]) -> None:
+        self._surface = surface
+        self._router = Router(routes, redirect_slashes=False, default=_not_found)
+        self._answer = DropUnread(self._checked)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000})
+        if scope["type"] == "http":
+            await self._answer(scope, receive, send)
+
+    async def _checked(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def noting(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        attach(scope, self._surface)
+        try:
+            check_request(scope, self._surface.config)
+            await self._router(scope, receive, noting)
+        except HeadraceError as error:
+            await error_response(error)(scope, receive, noting)
+        except Exception as error:
+            if begun:
+                # the answer stays without its end, which the client sees
+                log_unexpected(error, path=scope["path"])
+            else:
+                await error_response(error)(scope, receive, noting)
+
+
+async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    error = NotFound(f"there is nothing at {scope['path'][:200]}; what there is says /api/openapi.json")
+    await error_response(error)(scope, receive, send)

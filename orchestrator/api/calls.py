@@ -1,0 +1,95 @@
+"""One model call through the queue, for a client that is no agent of this daemon.
+
+Such calls are what the queue's caps are for (`orchestrator.policy.admission`): a client may be told to come back
+later, and its `batch` calls may lose their place. A client that leaves takes its call with it, in every phase.
+"""
+
+import math
+from collections.abc import AsyncGenerator, Iterator
+
+import msgspec
+import trio
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.routing import Route
+
+from agents.messages import Delta, ModelReply, ModelRequest
+from agents.port import Flow, Priority
+from orchestrator.api.operations import Operation
+from orchestrator.api.services import CallPort, Services
+from orchestrator.api.streams import EventStream, ServerEvent
+from orchestrator.policy.checks import require
+from orchestrator.views.calls import CallReply, CallRequest
+from orchestrator.views.errors import ErrorAnswer
+from orchestrator.views.names import check_name
+
+PATIENCE = 0.5
+"""Seconds for which a streamed answer's status is held back: whom the queue refuses, it refuses at once."""
+
+MOST_TOKENS = 100_000_000
+
+
+class Nothing(Struct, frozen=True):
+    """An event that says all by its name."""
+
+
+def routes(services: Services) -> list[Route]:
+    """Single calls."""
+
+    async def call(request: Request, body: CallRequest) -> CallReply | EventStream:
+        port, wanted, deadline = _prepared(services, body)
+        if body.stream:
+            return EventStream(_streamed(port, wanted, deadline), patience=PATIENCE)
+        return CallReply(reply=await port.call(wanted, deadline=deadline))
+
+    return [
+        Operation(
+            "POST",
+            "/api/calls",
+            call,
+            "Send one model call through the queue",
+            body=CallRequest,
+            answer=CallReply,
+            events={"delta": Delta, "reset": Nothing, "reply": ModelReply, "error": ErrorAnswer},
+            waits=True,
+            errors=(404, 413, 429, 502, 503, 504),
+        ).route(),
+    ]
+
+
+def _prepared(services: Services, asked: CallRequest) -> tuple[CallPort, ModelRequest, float]:
+    """The port, the request and its deadline on trio's clock. Raises `InvalidLimits`, `UnknownModel`."""
+    check_name("tenant", asked.tenant)
+    for field in ("job", "run"):
+        if getattr(asked, field):
+            check_name(field, getattr(asked, field))
+    deadline = math.inf
+    if asked.deadline is not None:
+        require("deadline", asked.deadline, above=True)
+        deadline = trio.current_time() + asked.deadline
+    if asked.request.max_tokens is not None:
+        require("request.max_tokens", asked.request.max_tokens, at_least=1, at_most=MOST_TOKENS)
+    wanted = None if asked.priority is None else Priority[asked.priority.upper()]
+    priority = services.priority(asked.tenant, wanted)
+    request = msgspec.structs.replace(asked.request, model=services.model(asked.request.model))
+    port = services.calls.port(Flow(asked.tenant, asked.job, asked.run), priority, agent=False)
+    return port, request, deadline
+
+
+async def _streamed(
+    port: CallPort, request: ModelRequest, deadline: float
+) -> AsyncGenerator[tuple[ServerEvent, ...], None]:
+    async with port.stream(request, deadline=deadline) as stream:
+        async for deltas in stream:
+            yield tuple(_delta_events(deltas))
+        reply = await stream.reply()
+    yield (ServerEvent(msgspec.json.encode(reply), "reply"),)
+
+
+def _delta_events(deltas: tuple[Delta, ...]) -> Iterator[ServerEvent]:
+    for delta in deltas:
+        if delta.reset:
+            yield ServerEvent(b"{}", "reset")
+            delta = msgspec.structs.replace(delta, reset=False)
+        if delta != Delta():
+            yield ServerEvent(msgspec.json.encode(delta), "delta")

@@ -1,0 +1,193 @@
+"""The HTTP server under the application: the only module that knows which one it is.
+
+It is hypercorn's HTTP/1.1 connection on trio, one task group per connection, over sockets that are opened and accepted
+here. Hypercorn's own worker is not used, for what it does at the end: it writes inside a shield, so one client that
+does not read its stream keeps the worker from ever ending. Here every open socket is known, and closing it ends such a
+write. What else differs: connections are bounded, an error in one connection ends that connection alone, and there is
+no lifespan protocol.
+
+What an application has to know of hypercorn 0.18:
+
+- A client's departure is told by `http.disconnect` from `receive`, once; sending to a client that is gone does nothing.
+  A client that closes only its sending half counts as gone.
+- While a client's next request is waiting (pipelining) the server reads nothing, so it sees no departure either.
+- Up to 10 pieces of a body wait for an application that does not `receive`; then the connection stands (see `unread`).
+- `idle_seconds` run from a connection's start, or an answer's end, to the next whole request head. Afterwards only the
+  application watches the time: `read_timeout` would also end requests whose client silently waits for an answer.
+
+The end: when `closing` is set nothing more is accepted, idle connections are closed, others after their answer. What is
+still open after the grace is closed as it is, and its handlers are cancelled. Cancelling does so at once.
+"""
+
+import errno
+import socket
+from collections.abc import Sequence
+from typing import Any, cast
+
+import structlog
+import trio
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.config import Config
+from hypercorn.logging import Logger
+from hypercorn.trio.tcp_server import TCPServer
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import LifespanState
+from starlette.types import ASGIApp
+
+from agents.errors import HeadraceError
+from orchestrator.api.surface import HttpConfig
+from orchestrator.api.unread import CUT
+
+NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+_log = structlog.get_logger("headrace.http")
+
+
+class CannotListen(HeadraceError):
+    """The address cannot be listened on; the message says why."""
+
+
+async def listen(config: HttpConfig) -> list[trio.SocketListener]:
+    """Opens the sockets, before anything else is started. Raises `CannotListen`."""
+    try:
+        return await trio.open_tcp_listeners(config.port, host=config.host, backlog=config.backlog)
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise CannotListen(f"cannot listen on {address(config.host, config.port)}: {why.lower()}") from None
+
+
+async def serve_http(
+    app: ASGIApp,
+    config: HttpConfig,
+    *,
+    closing: trio.Event,
+    listeners: Sequence[trio.SocketListener] | None = None,
+    task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serves until `closing` is set and all is answered, or the grace is over. Starts with the URLs it listens on.
+
+    Listens where `config` says, unless given `listeners`, which it closes at the end. Installs no signal handlers.
+    Raises `CannotListen`.
+    """
+    own = await listen(config) if listeners is None else list(listeners)
+    await _Server(app, config, own).run(closing, task_status)
+
+
+def address(host: str, port: int) -> str:
+    """`host:port`, with brackets where an address has colons itself."""
+    return f"[{host}]:{port}" if ":" in host.strip("[]") else f"{host}:{port}"
+
+
+class _Server:
+    def __init__(self, app: ASGIApp, config: HttpConfig, listeners: Sequence[trio.SocketListener]) -> None:
+        self._app = ASGIWrapper(cast("Any", app))
+        self._config = config
+        self._listeners = listeners
+        self._hypercorn = _hypercorn_config(config)
+        self._context = WorkerContext(None)
+        self._room = trio.Semaphore(config.connections)
+        self._open: set[trio.SocketStream] = set()
+        self._all_closed = trio.Event()
+
+    async def run(self, closing: trio.Event, task_status: trio.TaskStatus[list[str]]) -> None:
+        async with trio.open_nursery() as connections:
+            try:
+                async with trio.open_nursery() as accepting:
+                    for listener in self._listeners:
+                        accepting.start_soon(self._accept, listener, connections)
+                    task_status.started([_url(listener) for listener in self._listeners])
+                    await closing.wait()
+                    accepting.cancel_scope.cancel()
+                await self._end()
+            finally:
+                for listener in self._listeners:
+                    listener.socket.close()
+                for stream in self._open:
+                    stream.socket.close()
+                connections.cancel_scope.cancel()
+
+    async def _accept(self, listener: trio.SocketListener, connections: trio.Nursery) -> None:
+        while True:
+            await self._room.acquire()
+            try:
+                stream = await listener.accept()
+            except BaseException as error:
+                self._room.release()
+                if not isinstance(error, OSError) or error.errno not in NO_DESCRIPTORS:
+                    raise
+                _log.error("cannot accept a connection", why=error.strerror)
+                await trio.sleep(0.1)
+                continue
+            self._open.add(stream)
+            connections.start_soon(self._serve, stream)
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        state = cast("LifespanState", {CUT: stream.socket.close})
+        try:
+            await TCPServer(self._app, self._hypercorn, self._context, state, cast("Any", stream)).run()
+        except* Exception as group:
+            _log.error("connection failed", exc_info=group)
+        finally:
+            stream.socket.close()
+            self._room.release()
+            self._open.discard(stream)
+            if not self._open:
+                self._all_closed.set()
+
+    async def _end(self) -> None:
+        for listener in self._listeners:
+            listener.socket.close()
+        await self._context.terminated.set()
+        with trio.move_on_after(self._config.grace_seconds):
+            while self._open:
+                self._all_closed = trio.Event()
+                await self._all_closed.wait()
+
+
+class _Log(Logger):
+    """What hypercorn has to say, as structured log lines; accesses are not among it."""
+
+    def __init__(self, config: Config) -> None:
+        self.access_logger = None
+        self.error_logger = None
+
+    async def access(self, *_: Any) -> None:
+        return
+
+    async def log(self, level: int, message: str, *args: Any, **kwargs: Any) -> None:
+        _log.log(level, "http server", says=message % args if args else message, **kwargs)
+
+    async def critical(self, message: str, *args: Any, **kwargs: Any) -> None:
+        await self.log(50, message, *args)
+
+    async def error(self, message: str, *args: Any, **kwargs: Any) -> None:
+        await self.log(40, message, *args)
+
+    async def exception(self, message: str, *args: Any, **kwargs: Any) -> None:
+        await self.log(40, message, *args, exc_info=True)
+
+    async def warning(self, message: str, *args: Any, **kwargs: Any) -> None:
+        await self.log(30, message, *args)
+
+    async def info(self, message: str, *args: Any, **kwargs: Any) -> None:
+        await self.log(20, message, *args)
+
+    async def debug(self, message: str, *args: Any, **kwargs: Any) -> None:
+        await self.log(10, message, *args)
+
+
+def _hypercorn_config(config: HttpConfig) -> Config:
+    hypercorn = Config()
+    hypercorn.logger_class = _Log
+    hypercorn.include_server_header = False
+    hypercorn.h11_max_incomplete_size = config.header_bytes
+    hypercorn.keep_alive_timeout = cast("Any", config.idle_seconds)
+    hypercorn.keep_alive_max_requests = 1_000_000
+    return hypercorn
+
+
+def _url(listener: trio.SocketListener) -> str:
+    name = listener.socket.getsockname()
+    if listener.socket.family == socket.AF_UNIX:
+        return f"unix:{name}"
+    return f"http://{address(name[0], name[1])}"
