@@ -1,0 +1,153 @@
+"""Runs over HTTP: started, listed, looked at, waited for, followed, cancelled."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Annotated, Literal
+from urllib.parse import quote
+
+import msgspec
+import trio
+from msgspec import Meta, Struct
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from agents import events
+from orchestrator.api.operations import Operation, json_answer
+from orchestrator.api.services import Observed, Runs, Services
+from orchestrator.api.streams import EventStream, ServerEvent, last_event_id
+from orchestrator.views.runs import RunDetail, RunPage, RunRequest, RunView
+
+LONGEST_WAIT = 3600.0
+
+EVENT_TYPES = {
+    "run_created": events.RunCreated,
+    "run_started": events.RunStarted,
+    "model_requested": events.ModelRequested,
+    "model_replied": events.ModelReplied,
+    "model_failed": events.ModelFailed,
+    "tool_refused": events.ToolRefused,
+    "tool_started": events.ToolStarted,
+    "tool_finished": events.ToolFinished,
+    "cancel_requested": events.CancelRequested,
+    "run_ended": events.RunEnded,
+}
+
+
+class RunsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which runs, and which page of them."""
+
+    state: Annotated[frozenset[Observed], Meta(description="as seen from outside; several are alternatives")] = (
+        frozenset()
+    )
+    tenant: str = ""
+    job: str = ""
+    cursor: Annotated[str, Meta(description="the `next` of the page before")] = ""
+    size: Annotated[int, Meta(ge=1, le=1000, description="runs on a page")] = 100
+
+
+class WaitQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long to wait."""
+
+    wait: Annotated[float, Meta(ge=0, le=LONGEST_WAIT, description="seconds to wait for the end of the run")] = 0.0
+
+
+class CancelQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the run's stop reason is to be."""
+
+    reason: Annotated[
+        Literal["cancelled", "interrupted"],
+        Meta(description="interrupted: a person stopped the agent to talk to it"),
+    ] = "cancelled"
+
+
+class EventsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which events."""
+
+    after: Annotated[int, Meta(ge=0, description="only events behind this number; Last-Event-ID goes before it")] = 0
+    follow: Annotated[bool, Meta(description="false: what there is now, without waiting for more")] = True
+
+
+class _Typed(Struct):
+    type: str
+
+
+_type_of = msgspec.json.Decoder(_Typed)
+
+
+def routes(services: Services) -> list[Route]:
+    """The routes under `/api/runs`."""
+    runs = services.runs
+
+    async def start(request: Request, body: RunRequest) -> Response:
+        view = await runs.start(body)
+        return json_answer(view, 201, {"location": f"/api/runs/{quote(view.run, safe='')}"})
+
+    async def page(request: Request, query: RunsQuery) -> RunPage:
+        return runs.page(observed=query.state, tenant=query.tenant, job=query.job, cursor=query.cursor, size=query.size)
+
+    async def show(request: Request, query: WaitQuery) -> RunDetail:
+        return await _detail(runs, request.path_params["run"], query.wait)
+
+    async def cancel(request: Request, query: CancelQuery) -> RunView:
+        return await runs.cancel(request.path_params["run"], query.reason)
+
+    async def follow(request: Request, query: EventsQuery) -> EventStream:
+        run, after = request.path_params["run"], last_event_id(request) or query.after
+        runs.view(run)  # an unknown run is an answer of its own, not the end of a stream
+        return EventStream(_server_events(runs.events(run, after, follow=query.follow)))
+
+    return [
+        Operation(
+            "POST",
+            "/api/runs",
+            start,
+            "Start a run",
+            body=RunRequest,
+            answer=RunView,
+            status=201,
+            errors=(404, 409, 429, 503),
+        ).route(),
+        Operation("GET", "/api/runs", page, "List runs, the newest first", query=RunsQuery, answer=RunPage).route(),
+        Operation(
+            "GET",
+            "/api/runs/{run}",
+            show,
+            "Show a run, or wait for its end",
+            query=WaitQuery,
+            answer=RunDetail,
+            waits=True,
+            errors=(404,),
+        ).route(),
+        Operation(
+            "POST",
+            "/api/runs/{run}/cancel",
+            cancel,
+            "Cancel a run",
+            query=CancelQuery,
+            answer=RunView,
+            errors=(404,),
+        ).route(),
+        Operation(
+            "GET",
+            "/api/runs/{run}/events",
+            follow,
+            "Follow a run's events",
+            query=EventsQuery,
+            events=EVENT_TYPES,
+            errors=(404,),
+        ).route(),
+    ]
+
+
+async def _detail(runs: Runs, run: str, wait: float) -> RunDetail:
+    if wait:
+        with trio.move_on_after(wait):
+            return await runs.wait(run)
+    return runs.detail(run)
+
+
+async def _server_events(records: AsyncGenerator[tuple[int, bytes], None]) -> AsyncGenerator[ServerEvent, None]:
+    async with aclosing(records):
+        async for number, record in records:
+            yield ServerEvent(record, _type_of.decode(record).type, str(number))
