@@ -53,12 +53,24 @@ class Breaker:
     where every endpoint has one, waiting is of no use.
     """
 
-    __slots__ = ("_config", "_consecutive", "_opened", "_probe_sent", "_until", "_wait", "fault")
+    __slots__ = (
+        "_answered",
+        "_config",
+        "_consecutive",
+        "_down_since",
+        "_opened",
+        "_probe_sent",
+        "_until",
+        "_wait",
+        "fault",
+    )
 
     def __init__(self, config: BreakerConfig | None = None) -> None:
         self._config = config or BreakerConfig()
+        self._answered = False
         self._consecutive = 0
         self._opened: float | None = None
+        self._down_since = 0.0
         self._until = 0.0
         self._wait = 0.0
         self._probe_sent: float | None = None
@@ -86,6 +98,13 @@ class Breaker:
             return 0.0
         return math.inf if self._probe_sent is not None else self._until
 
+    def probed_after(self, *, sent: float) -> float | None:
+        """If the call sent at `sent` is the probe that is out: how long the endpoint was down by then, in seconds.
+
+        None for every other call, and where the endpoint has never answered: that one may well be the wrong address.
+        """
+        return sent - self._down_since if self._answered and self._probe_sent == sent else None
+
     def started(self, now: float) -> None:
         """A call is sent. While the breaker is not closed this call is the probe."""
         if self._opened is not None:
@@ -93,6 +112,7 @@ class Breaker:
 
     def success(self, now: float, *, sent: float | None = None) -> None:
         """A call sent at `sent` (default: `now`) got an answer."""
+        self._answered = True
         if self._counts(now if sent is None else sent):
             self._consecutive = 0
             self._opened = None
@@ -127,6 +147,8 @@ class Breaker:
 
     def _open(self, now: float, wait: float) -> None:
         self._wait = max(wait, min(2 * self._wait, self._config.wait_at_most))
+        if self._opened is None:
+            self._down_since = now
         self._opened = now
         self._until = now + self._wait
         self._probe_sent = None

@@ -41,7 +41,7 @@ from orchestrator.policy.fairness import FairQueue
 from orchestrator.policy.limits import Blocked, LimitSet
 from orchestrator.policy.outage import outage, useless_to_wait
 from orchestrator.policy.parking import Parking
-from orchestrator.policy.retry import GiveUp, RetryAt, decide
+from orchestrator.policy.retry import GiveUp, RetryAt, decide, is_own_try
 from orchestrator.policy.sizing import Sizing
 from orchestrator.policy.tenant_limits import set_tenant_limits
 from orchestrator.policy.ticket import Ticket
@@ -258,6 +258,9 @@ class Dispatcher:
         """Settles an ended attempt everywhere. None: the call has its reply; otherwise what follows its failure."""
         error = outcome if isinstance(outcome, ModelError) else None
         self._booking.ended(ticket, attempt, outcome, now)
+        probed_after = ticket.endpoint.breaker.probed_after(sent=ticket.started)
+        if error is not None and not is_own_try(error, probed_after, self._config.retry):
+            ticket.probes += 1
         ticket.endpoint.ended(ticket, error, now)
         self._quiet_until = -math.inf
         self._parking.release(ticket.tenant)
@@ -285,7 +288,7 @@ class Dispatcher:
             return RetryAt(now)
         return decide(
             error,
-            attempt=ticket.attempts,
+            attempt=max(1, ticket.attempts - ticket.probes),
             streamed=streamed,
             now=now,
             deadline=ticket.deadline,

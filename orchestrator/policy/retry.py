@@ -10,6 +10,10 @@ Exponential backoff with jitter, in the order of what is known:
    the calls of one process, and the lower bound keeps a hurt endpoint quiet. A 429 starts from `throttled_base`: the
    limits of providers are mostly by the minute, and all tries together must outlast one.
 
+A try that was the probe of an endpoint that answered before and is down, and certainly did no work, is not one of the
+call's own: it is always the first in the queue that probes, and an outage would use up the tries of one call after the
+other. After `outage_patience` such tries count as well, so that an outage without end is told to somebody.
+
 What is known to be limited: a backoff knows nothing of the other clients of a provider, and the attempts of a call are
 counted whatever their cause. Keeping the sum of all retries small is the work of the breaker and the send gates.
 """
@@ -19,7 +23,7 @@ import random
 
 from msgspec import Struct
 
-from agents.errors import CallTimeout, ModelError, Overloaded, Throttled
+from agents.errors import CallTimeout, ModelError, Overloaded, Throttled, Unavailable
 from orchestrator.policy.checks import require
 
 
@@ -28,7 +32,8 @@ class RetryConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
     `attempts` counts all tries of a call, the first included. `jitter` is the greatest part of a delay that may be
     added to it (0.5 lengthens by up to half), also beyond `cap`. A provider's hint longer than `obey_at_most` ends the
-    call instead of being cut. Raises `InvalidLimits`.
+    call instead of being cut. Probes of an endpoint that has been down for at most `outage_patience` are no tries.
+    Raises `InvalidLimits`.
     """
 
     attempts: int = 6
@@ -38,6 +43,7 @@ class RetryConfig(Struct, frozen=True, forbid_unknown_fields=True):
     cap: float = 60.0
     jitter: float = 0.5
     obey_at_most: float = 600.0
+    outage_patience: float = 900.0
 
     def __post_init__(self) -> None:
         require("retry.attempts", self.attempts, at_least=1)
@@ -47,6 +53,14 @@ class RetryConfig(Struct, frozen=True, forbid_unknown_fields=True):
         require("retry.cap", self.cap, at_most=86_400)
         require("retry.jitter", self.jitter, at_most=10)
         require("retry.obey_at_most", self.obey_at_most)
+        require("retry.outage_patience", self.outage_patience)
+
+
+def is_own_try(error: ModelError, probed_after: float | None, config: RetryConfig) -> bool:
+    """Whether a failed try counts as one of its call's; `probed_after` as in `Breaker.probed_after`."""
+    if probed_after is None or not isinstance(error, Unavailable) or error.worked:
+        return True
+    return probed_after > config.outage_patience
 
 
 class RetryAt(Struct, frozen=True):

@@ -43,6 +43,7 @@ class Ticket:
         "output",
         "passed",
         "priority",
+        "probes",
         "queue_node",
         "run",
         "run_state",
@@ -109,6 +110,7 @@ class Ticket:
         self.state: TicketState = "new"
         self.stage: TicketStage = "sent"
         self.attempts = 0
+        self.probes = 0
         self.eligible_since = arrived
         self.started = 0.0
         self.streamed = 0.0

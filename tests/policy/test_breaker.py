@@ -188,6 +188,28 @@ def test_it_never_locks_for_ever(steps: list[tuple[str, float]]) -> None:
     assert breaker.allows(now + 60.0)
 
 
+def test_it_knows_its_probe_and_how_long_the_endpoint_was_down() -> None:
+    """Of the calls of an endpoint that answered before, the probe alone is told how long nobody had answered."""
+    breaker = Breaker()
+    breaker.success(5.0)
+    for _ in range(5):
+        breaker.failure(Unavailable("down"), 10.0, sent=9.0)
+    assert breaker.probed_after(sent=9.0) is None
+    breaker.started(11.0)
+    assert breaker.probed_after(sent=11.0) == 1.0
+    breaker.failure(Unavailable("down"), 11.5, sent=11.0)
+    assert breaker.probed_after(sent=11.0) is None
+    breaker.started(14.0)
+    assert breaker.probed_after(sent=14.0) == 4.0
+
+
+def test_an_endpoint_that_never_answered_has_no_outage() -> None:
+    """Where nothing was ever answered nobody knows that the endpoint exists, so no time of being down is told."""
+    breaker = opened(10.0)
+    breaker.started(11.0)
+    assert breaker.probed_after(sent=11.0) is None
+
+
 def test_S05_nonsense_settings_name_their_field() -> None:
     """NaN, zero and contradictory waits are refused with a message that names the field."""
     with pytest.raises(InvalidLimits, match=r"breaker\.wait: must be a number"):

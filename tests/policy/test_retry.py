@@ -25,7 +25,7 @@ from agents.errors import (
     Unavailable,
 )
 from agents.messages import Usage
-from orchestrator.policy.retry import GiveUp, RetryAt, RetryConfig, decide
+from orchestrator.policy.retry import GiveUp, RetryAt, RetryConfig, decide, is_own_try
 
 NO_JITTER = RetryConfig(jitter=0.0)
 
@@ -230,7 +230,26 @@ async def test_S04_a_wall_clock_set_back_changes_no_wait(
     assert again.at - trio.current_time() == pytest.approx(5.0)
 
 
-@pytest.mark.parametrize("field", ["base", "throttled_base", "factor", "cap", "jitter", "obey_at_most"])
+@pytest.mark.parametrize(
+    ("error", "probed_after", "own"),
+    [
+        (Unavailable("refused", worked=False), 30.0, False),
+        (ConnectTimeout("silent", worked=False), 900.0, False),
+        (Unavailable("refused", worked=False), 900.1, True),
+        (Unavailable("refused", worked=False), None, True),
+        (Unavailable("it died over it"), 30.0, True),
+        (Throttled("slow down"), 30.0, True),
+        (Overloaded("loading"), 30.0, True),
+    ],
+)
+def test_fruitless_probes_are_no_tries(error: ModelError, probed_after: float | None, own: bool) -> None:
+    """A probe that certainly did no work costs its call nothing, in the first 15 minutes of an outage."""
+    assert is_own_try(error, probed_after, RetryConfig()) is own
+
+
+@pytest.mark.parametrize(
+    "field", ["base", "throttled_base", "factor", "cap", "jitter", "obey_at_most", "outage_patience"]
+)
 @pytest.mark.parametrize("value", [math.nan, -1.0])
 def test_S05_nonsense_settings_name_their_field(field: str, value: float) -> None:
     """NaN and negative settings are refused with a message that names the field."""
