@@ -5,11 +5,12 @@ so that the queue stays where it can be ordered; an API's concurrency is found b
 enforces the very limits that the owner was told, so a 429 there is the owner's mistake.
 """
 
+from collections.abc import Iterable
 from typing import Literal
 from urllib.parse import urlsplit
 
 import trio
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from agents.errors import HeadraceError, InvalidLimits
 from orchestrator.backends.base import Backend
@@ -90,7 +91,7 @@ def make_backend(choice: BackendChoice) -> Backend:
         return LocalBackend()
     if choice.kind == "simulated":
         return SimulatedBackend("simulated", SimProvider(simulated_config(choice)))
-    key_env = choice.api_key_env or (OPENAI_KEY if choice.url == OPENAI_URL else None)
+    key_env = choice.api_key_env or usual_key(choice.url)
     try:
         return OpenAIBackend(OpenAIConfig(name="openai", base_url=choice.url, api_key_env=key_env))
     except InvalidLimits as error:
@@ -106,7 +107,7 @@ def make_endpoint(choice: BackendChoice, backend: Backend) -> Endpoint:
     if isinstance(backend, LocalBackend):
         fixed = min(fixed or backend.slots, backend.slots)
         headroom = HeadroomConfig()
-        in_flight = InFlightSpec(tokens=KV_FILL * backend.kv_tokens, first_token=FIRST_TOKENS)
+        in_flight = engine_room(backend.kv_tokens)
     return Endpoint(
         name=backend.name,
         backend=backend,
@@ -119,22 +120,38 @@ def make_endpoint(choice: BackendChoice, backend: Backend) -> Endpoint:
 
 def simulated_config(choice: BackendChoice) -> SimConfig:
     """The simulated provider under the same limits."""
-    usual = SimLatency()
-    limits = []
-    if choice.rpm is not None:
-        limits.append(SimLimit(kind="requests", amount=choice.rpm))
-    if choice.tpm is not None:
-        limits.append(SimLimit(kind="total_tokens", amount=choice.tpm, counted=choice.counted))
     return SimConfig(
         seed=choice.seed,
-        latency=SimLatency(
-            first_token=usual.first_token / choice.speed,
-            input_rate=usual.input_rate * choice.speed,
-            output_rate=usual.output_rate * choice.speed,
-            chunk_tokens=16,
-        ),
+        latency=structs.replace(faster(SimLatency(), choice.speed), chunk_tokens=16),
         length=SimLength(tokens=choice.answer_tokens, spread=0.3),
-        limits=tuple(limits),
+        limits=enforced(_limits(choice)),
+    )
+
+
+def usual_key(url: str) -> str | None:
+    """The environment variable that holds the key for an address, where there is a usual one."""
+    return OPENAI_KEY if url.rstrip("/") == OPENAI_URL else None
+
+
+def engine_room(kv_tokens: int) -> InFlightSpec:
+    """What may be in flight at an engine with a KV cache of that many tokens, so that little waits inside it."""
+    return InFlightSpec(tokens=KV_FILL * kv_tokens, first_token=FIRST_TOKENS)
+
+
+def faster(latency: SimLatency, speed: float) -> SimLatency:
+    """The same provider, `speed` times faster for a single call."""
+    return structs.replace(
+        latency,
+        first_token=latency.first_token / speed,
+        input_rate=latency.input_rate * speed,
+        output_rate=latency.output_rate * speed,
+    )
+
+
+def enforced(limits: Iterable[LimitSpec]) -> tuple[SimLimit, ...]:
+    """The limits of an owner as the simulated provider enforces them."""
+    return tuple(
+        SimLimit(kind=limit.kind, amount=limit.amount, per=limit.per, counted=limit.counted) for limit in limits
     )
 
 

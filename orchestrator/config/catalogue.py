@@ -1,0 +1,120 @@
+"""What the file says of models, agents, tools, tenants and prices, as the daemon's catalogue."""
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+
+from agents.errors import HeadraceError, InvalidLimits
+from agents.money import Price
+from agents.port import Priority
+from agents.spec import AgentSpec
+from agents.tools import Tool
+from orchestrator.catalogue import ANY_MODEL, Catalogue, Target, TenantRules
+from orchestrator.config.agent_tables import AgentTable
+from orchestrator.config.find import folder
+from orchestrator.config.problems import ConfigError, Problem, show_path
+from orchestrator.config.references import default_model
+from orchestrator.config.schema import Config, ModelTable, TenantTable
+from orchestrator.config.tools import import_tool
+from orchestrator.prices import PriceEntry, PriceTable
+
+
+class ModelPrices:
+    """Prices as of one day; a model without a table of its own has the price of any model."""
+
+    __slots__ = ("_named", "_table")
+
+    def __init__(self, entries: Iterable[PriceEntry], named: Iterable[str], day: datetime.date) -> None:
+        self._named = frozenset(named)
+        self._table = PriceTable(entries, day)
+
+    def price(self, model: str) -> Price | None:
+        """The price of a model's tokens on that day; None where it is not known."""
+        return self._table.price(model if model in self._named else ANY_MODEL)
+
+
+def build_catalogue(config: Config, today: datetime.date) -> Catalogue:
+    """The catalogue with the prices of `today`; imports the functions of tools.
+
+    Raises `ConfigError` with all that is wrong with them.
+
+    A module that was imported before is not read again, so a reload does not see a changed source.
+    """
+    problems: list[Problem] = []
+    tools: dict[str, Tool] = {}
+    for name, tool in config.tools.items():
+        try:
+            tools[name] = import_tool(name, tool, folder(config))
+        except InvalidLimits as error:
+            path = show_path(("tools", name, error.field))
+            problems.append(Problem(path, error.message.removeprefix(f"{error.field}: ")))
+    models = _models(config)
+    default = default_of(config)
+    agents: dict[str, AgentSpec] = {}
+    for name, agent in config.agents.items():
+        if all(tool in tools for tool in agent.tools):
+            try:
+                agents[name] = _agent(name, agent, tools, default)
+            except HeadraceError as error:
+                problems.append(Problem(show_path(("agents", name)), error.message))
+    if problems:
+        raise ConfigError(problems, config.source)
+    return Catalogue(
+        models=models,
+        default_model=default,
+        agents=agents,
+        tenants={name: _rules(table) for name, table in config.tenants.items()},
+        prices=_prices(config, today),
+    )
+
+
+def default_of(config: Config) -> str:
+    """The model of agents and requests that name none; empty if there is none."""
+    kinds = [str(table.__struct_config__.tag) for table in config.backends.values()]
+    return default_model(config.daemon.default_model, list(config.models), kinds)
+
+
+def _models(config: Config) -> Mapping[str, Sequence[Target]]:
+    if not config.models:
+        return {ANY_MODEL: tuple(Target(backend, ANY_MODEL) for backend in config.backends)}
+    return {
+        model: tuple(Target(backend, _called(model, table, backend)) for backend in table.backends)
+        for model, table in config.models.items()
+    }
+
+
+def _called(model: str, table: ModelTable, backend: str) -> str:
+    """What a backend calls the model. `*` there is whatever was asked for."""
+    name = table.name.get(backend) if isinstance(table.name, dict) else table.name
+    return model if name is None else name
+
+
+def _agent(name: str, table: AgentTable, tools: Mapping[str, Tool], default: str) -> AgentSpec:
+    return AgentSpec(
+        name=name,
+        model=table.model or default,
+        system=table.system,
+        tools=tuple(tools[tool] for tool in table.tools),
+        limits=table.budget.limits(),
+        demonstration=table.demonstration,
+        max_tokens=table.max_tokens,
+        temperature=table.temperature,
+        seed=table.seed,
+        stop=table.stop,
+        tool_choice=table.tool_choice,
+        response_format=table.response_format,
+        on_tool_error=table.on_tool_error,
+        tool_concurrency=table.tool_concurrency,
+        extra=table.extra,
+    )
+
+
+def _rules(table: TenantTable) -> TenantRules:
+    return TenantRules(
+        highest_priority=Priority[table.highest_priority.upper()],
+        default_priority=Priority[table.default_priority.upper()],
+    )
+
+
+def _prices(config: Config, today: datetime.date) -> ModelPrices:
+    entries = [price.entry(model) for model, table in config.models.items() for price in table.prices]
+    return ModelPrices(entries, config.models, today)

@@ -1,0 +1,279 @@
+"""Reads parsed TOML into frozen structs, and finds everything that is wrong with it, not only the first thing.
+
+The types of the structs are the schema; nothing is converted but whole numbers where any number will do. Three marks
+in a field's `msgspec.Meta(extra=...)` say what a type cannot:
+
+- `{"flat": names}`: the keys of that struct are written in the table around it, without its fields `names`.
+- `{"hidden": True}`: the field is not for files.
+- `{"finite": True}`: a number that must not be infinite. NaN is refused everywhere.
+
+A struct's `REFUSED`, if it has one, maps keys that people will try to the reason why there is no such key. A struct
+that raises `InvalidLimits` when it is made names the field; the path to it is put in front.
+"""
+
+import datetime
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from functools import cache
+from typing import Any, Final, TypeVar
+
+from msgspec import Struct, inspect
+
+from agents.errors import InvalidLimits
+from orchestrator.config.problems import Path, Problem, choice, nearest, show_path
+
+T = TypeVar("T", bound=Struct)
+
+_BAD: Final = object()
+"""What is read where something was wrong; the problem has been noted."""
+
+_BOUNDS: Final[Sequence[tuple[str, str, Callable[[float, float], bool]]]] = (
+    ("gt", "above", operator.gt),
+    ("ge", "at least", operator.ge),
+    ("le", "at most", operator.le),
+    ("lt", "below", operator.lt),
+)
+
+
+class Slot(Struct, frozen=True):
+    """Where the value of a key goes: to the field `name`, of the struct in the field `inside` unless that is empty."""
+
+    name: str
+    inside: str
+    field: inspect.Field
+
+
+class Reader:
+    """Reads one document. `problems` is what was wrong so far."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def wrong(self, path: Path, message: str) -> Any:
+        """Notes a problem."""
+        self.problems.append(Problem(show_path(path), message))
+        return _BAD
+
+    def read(self, value: object, kind: type[T], path: Path = ()) -> T | None:
+        """The struct that a table means; None if anything in it is wrong."""
+        read = self._struct(value, struct_type(kind), path)
+        return read if isinstance(read, kind) else None
+
+    def _read(self, value: object, kind: inspect.Type, path: Path) -> Any:
+        if isinstance(kind, inspect.Metadata):
+            read = self._read(value, kind.type, path)
+            if (kind.extra or {}).get("finite") and isinstance(read, float) and math.isinf(read):
+                return self.wrong(path, "must be a finite number")
+            return read
+        if isinstance(kind, inspect.UnionType):
+            return self._union(value, kind, path)
+        if isinstance(kind, inspect.StructType):
+            return self._struct(value, struct_type(kind.cls), path)
+        if not _fits(value, kind):
+            return self.wrong(path, f"must be {describe(kind)}, not {_what(value)}")
+        if isinstance(kind, inspect.DictType):
+            assert isinstance(value, dict)
+            table = {key: self._read(item, kind.value_type, (*path, key)) for key, item in value.items()}
+            return _BAD if any(item is _BAD for item in table.values()) else table
+        if isinstance(kind, inspect.VarTupleType | inspect.ListType):
+            assert isinstance(value, list)
+            if len(value) < (kind.min_length or 0):
+                return self.wrong(path, f"must have {kind.min_length} or more")
+            return self._items(value, [kind.item_type] * len(value), path)
+        if isinstance(kind, inspect.TupleType):
+            assert isinstance(value, list)
+            if len(value) != len(kind.item_types):
+                return self.wrong(path, f"must be {len(kind.item_types)} values, not {len(value)}")
+            return self._items(value, kind.item_types, path)
+        return self._scalar(value, kind, path)
+
+    def _items(self, values: Sequence[object], kinds: Sequence[inspect.Type], path: Path) -> Any:
+        items = tuple(self._read(values[n], kinds[n], (*path, n)) for n in range(len(values)))
+        return _BAD if any(item is _BAD for item in items) else items
+
+    def _union(self, value: object, union: inspect.UnionType, path: Path) -> Any:
+        kinds = [kind for kind in union.types if not isinstance(kind, inspect.NoneType)]
+        tagged = [kind for kind in kinds if isinstance(kind, inspect.StructType) and kind.tag_field is not None]
+        if len(tagged) > 1:
+            return self._tagged(value, {str(kind.tag): kind for kind in tagged}, str(tagged[0].tag_field), path)
+        fitting = next((kind for kind in kinds if _fits(value, kind)), None)
+        if fitting is None:
+            return self.wrong(path, f"must be {' or '.join(map(describe, kinds))}, not {_what(value)}")
+        return self._read(value, fitting, path)
+
+    def _tagged(self, value: object, kinds: Mapping[str, inspect.StructType], key: str, path: Path) -> Any:
+        if not isinstance(value, dict):
+            return self.wrong(path, f"must be a table, not {_what(value)}")
+        tag, valid = value.get(key), choice(f'"{name}"' for name in kinds)
+        if tag is None:
+            return self.wrong((*path, key), f"is missing; it is one of {valid}")
+        if not isinstance(tag, str) or tag not in kinds:
+            return self.wrong((*path, key), f"must be one of {valid}, not {_shown(tag)}")
+        return self._struct({name: item for name, item in value.items() if name != key}, kinds[tag], path)
+
+    def _struct(self, value: object, struct: inspect.StructType, path: Path) -> Any:
+        if not isinstance(value, dict):
+            return self.wrong(path, f"must be a table, not {_what(value)}")
+        slots = slots_of(struct.cls)
+        given: dict[str, dict[str, Any]] = {"": {}, **{slot.inside: {} for slot in slots.values()}}
+        good = True
+        for key, item in value.items():
+            slot = slots.get(key)
+            read = self._unknown(key, struct, path) if slot is None else self._read(item, slot.field.type, (*path, key))
+            if slot is None or read is _BAD:
+                good = False
+            else:
+                given[slot.inside][slot.name] = read
+        misled = value.keys() & getattr(struct.cls, "REFUSED", {}).keys()
+        for key, slot in slots.items():
+            if slot.field.required and key not in value and not misled:
+                good = False
+                self.wrong((*path, key), f"is missing; it must be {describe(slot.field.type)}")
+        return self._make(struct.cls, given, path) if good else _BAD
+
+    def _make(self, cls: type[Struct], given: dict[str, dict[str, Any]], path: Path) -> Any:
+        values = given.pop("")
+        for inside, fields in given.items():
+            values[inside] = self._try(flat_class(cls, inside), fields, path)
+        return _BAD if any(value is _BAD for value in values.values()) else self._try(cls, values, path)
+
+    def _try(self, cls: type[Struct], values: dict[str, Any], path: Path) -> Any:
+        try:
+            return cls(**values)
+        except InvalidLimits as error:
+            return self._refused(error, path, cls)
+
+    def _refused(self, error: InvalidLimits, path: Path, cls: type[Struct]) -> Any:
+        """Notes what a struct said of itself; its name for a field may begin with its room's own name for the table."""
+        field, known = error.field, slots_of(cls).keys() | set(cls.__struct_fields__)
+        while field and re.split(r"[.\[]", field, maxsplit=1)[0] not in known:
+            field = field.partition(".")[2]
+        shown = show_path(path)
+        where = f"{shown}.{field}" if shown and field else shown or field
+        self.problems.append(Problem(where, error.message.removeprefix(f"{error.field}: ")))
+        return _BAD
+
+    def _unknown(self, key: str, struct: inspect.StructType, path: Path) -> Any:
+        reason = getattr(struct.cls, "REFUSED", {}).get(key)
+        if reason is not None:
+            return self.wrong((*path, key), reason)
+        valid = list(slots_of(struct.cls))
+        if struct.tag_field is not None:
+            valid.insert(0, struct.tag_field)
+        near = nearest(key, valid)
+        hint = f"; did you mean {near}?" if near is not None else f"; valid here: {choice(valid)}"
+        return self.wrong((*path, key), f"unknown key{hint}")
+
+    def _scalar(self, value: object, kind: inspect.Type, path: Path) -> Any:
+        if isinstance(kind, inspect.LiteralType):
+            if value not in kind.values:
+                near = nearest(str(value), map(str, kind.values))
+                hint = "" if near is None else f"; did you mean {_shown(near)}?"
+                return self.wrong(path, f"must be {describe(kind)}, not {_shown(value)}{hint}")
+            return value
+        if isinstance(kind, inspect.IntType | inspect.FloatType | inspect.DecimalType):
+            return self._number(value, kind, path)
+        return value
+
+    def _number(
+        self, value: object, kind: inspect.IntType | inspect.FloatType | inspect.DecimalType, path: Path
+    ) -> Any:
+        assert isinstance(value, int | float)
+        if math.isnan(value):
+            return self.wrong(path, "must be a number, not NaN")
+        if isinstance(kind, inspect.DecimalType):
+            return Decimal(repr(value))
+        for bound, words, holds in _BOUNDS:
+            limit = getattr(kind, bound)
+            if limit is not None and not holds(value, limit):
+                return self.wrong(path, f"must be {words} {limit:g}, not {value:g}")
+        try:
+            return value if isinstance(kind, inspect.IntType) else float(value)
+        except OverflowError:
+            return self.wrong(path, "is too large a number")
+
+
+@cache
+def struct_type(cls: type[Struct]) -> inspect.StructType:
+    kind = inspect.type_info(cls)
+    assert isinstance(kind, inspect.StructType)
+    return kind
+
+
+@cache
+def slots_of(cls: type[Struct]) -> Mapping[str, Slot]:
+    """The keys that a table of this struct may have, and where their values go."""
+    slots: dict[str, Slot] = {}
+    for field in struct_type(cls).fields:
+        marks = marks_of(field)
+        if "flat" in marks:
+            for inner in struct_type(flat_class(cls, field.name)).fields:
+                if inner.name not in marks["flat"]:
+                    slots[inner.name] = Slot(inner.name, field.name, inner)
+        elif not marks.get("hidden"):
+            slots[field.name] = Slot(field.name, "", field)
+    return slots
+
+
+@cache
+def flat_class(cls: type[Struct], name: str) -> type[Struct]:
+    """The struct behind a field marked flat."""
+    kind = next(field.type for field in struct_type(cls).fields if field.name == name)
+    inner = kind.type if isinstance(kind, inspect.Metadata) else kind
+    assert isinstance(inner, inspect.StructType)
+    return inner.cls
+
+
+def marks_of(field: inspect.Field) -> Mapping[str, Any]:
+    return (field.type.extra or {}) if isinstance(field.type, inspect.Metadata) else {}
+
+
+def describe(kind: inspect.Type) -> str:
+    """A type in words."""
+    if isinstance(kind, inspect.Metadata):
+        return describe(kind.type)
+    if isinstance(kind, inspect.UnionType):
+        return " or ".join(describe(part) for part in kind.types if not isinstance(part, inspect.NoneType))
+    if isinstance(kind, inspect.LiteralType):
+        return f"one of {choice(_shown(value) for value in kind.values)}"
+    return next((words for types, words, _ in _WORDS if isinstance(kind, types)), "a value")
+
+
+def _fits(value: object, kind: inspect.Type) -> bool:
+    if isinstance(kind, inspect.Metadata):
+        return _fits(value, kind.type)
+    if isinstance(kind, inspect.AnyType):
+        return True
+    if isinstance(value, datetime.datetime):
+        return False
+    accepted = next((accepted for types, _, accepted in _WORDS if isinstance(kind, types)), ())
+    return isinstance(value, accepted) and (isinstance(kind, inspect.BoolType) or not isinstance(value, bool))
+
+
+_WORDS: Final[Sequence[tuple[tuple[type, ...], str, tuple[type, ...]]]] = (
+    ((inspect.BoolType,), "true or false", (bool,)),
+    ((inspect.IntType,), "a whole number", (int,)),
+    ((inspect.FloatType, inspect.DecimalType), "a number", (int, float)),
+    ((inspect.StrType,), "text", (str,)),
+    ((inspect.LiteralType,), "a word", (str,)),
+    ((inspect.DateType,), "a date", (datetime.date,)),
+    ((inspect.StructType, inspect.DictType), "a table", (dict,)),
+    ((inspect.VarTupleType, inspect.TupleType, inspect.ListType), "an array", (list,)),
+)
+
+
+def _what(value: object) -> str:
+    """What was found, without showing it: it may be a secret in the wrong place."""
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, datetime.datetime | datetime.time):
+        return "a time"
+    return next((words for _, words, accepted in _WORDS if isinstance(value, accepted)), "this")
+
+
+def _shown(value: object) -> str:
+    text = str(value)
+    return f'"{text}"' if len(text) <= 64 else f'"{text[:63]}…"'

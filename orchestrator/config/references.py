@@ -1,0 +1,136 @@
+"""What names in the file must be like, and what they must lead to.
+
+These checks look at the parsed document, not at the structs made of it, so that they find what they can also where
+something else is wrong.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from agents.errors import InvalidLimits
+from orchestrator.catalogue import ANY_MODEL
+from orchestrator.config.problems import Path, no_such
+from orchestrator.views.names import check_name
+
+Wrong = Callable[[Path, str], object]
+Document = Mapping[str, Any]
+
+OWN_NAME: Final = ("local", "simulated")
+"""Kinds of backend that serve any model name, and are the default model themselves where they are alone."""
+
+_TOOL: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def default_model(given: str, models: Sequence[str], kinds: Sequence[str]) -> str:
+    """The model of agents and requests that name none; empty if there is none.
+
+    `given` is what the file says. Otherwise it is the only model, or an only backend that serves any name.
+    """
+    named = [name for name in models if name != ANY_MODEL]
+    if given:
+        return given
+    if len(named) == 1:
+        return named[0]
+    return kinds[0] if not named and len(kinds) == 1 and kinds[0] in OWN_NAME else ""
+
+
+def check_document(document: Document, wrong: Wrong) -> None:
+    """Tells `wrong` of every name that cannot be one, and of every name that leads nowhere."""
+    _check_names(document, wrong)
+    _check_models(document, wrong)
+    _check_agents(document, wrong)
+
+
+def _check_names(document: Document, wrong: Wrong) -> None:
+    for table in ("backends", "agents", "tenants"):
+        for name in _tables(document, table):
+            _check_name((table, name), name, wrong)
+    for backend, keys in _tables(document, "backends").items():
+        for name in _tables(keys, "endpoints"):
+            _check_name(("backends", backend, "endpoints", name), name, wrong)
+    for name in _tables(document, "tools"):
+        if not _TOOL.fullmatch(name):
+            wrong(("tools", name), "a tool's name has 1 to 64 letters, digits, underscores and dashes")
+    if "" in _tables(document, "models"):
+        wrong(("models", ""), "a model's name is not empty")
+
+
+def _check_name(path: Path, name: str, wrong: Wrong) -> None:
+    try:
+        check_name("", name)
+    except InvalidLimits as error:
+        wrong(path, f"the name {error.message.removeprefix(': ')}")
+
+
+def _check_models(document: Document, wrong: Wrong) -> None:
+    backends, models = list(_tables(document, "backends")), _tables(document, "models")
+    if not document.get("backends"):
+        wrong(("backends",), "there is none; a daemon needs one at least, as [backends.NAME] with its kind")
+    elif len(backends) > 1 and not document.get("models"):
+        wrong(("models",), f'say which backends serve which models: [models."*"] with backends = {backends}')
+    for model, keys in models.items():
+        path, names = ("models", model, "backends"), _texts(keys.get("backends"))
+        for place, name in names:
+            if name not in backends:
+                wrong((*path, place), no_such("backend", name, backends))
+            elif name in [before for _, before in names if _ < place]:
+                wrong((*path, place), f"backend {name!r} is given twice")
+        called = keys.get("name")
+        for name in called if isinstance(called, dict) else ():
+            if name not in [known for _, known in names]:
+                wrong(("models", model, "name", name), no_such("backend of this model", name, [n for _, n in names]))
+    default = _tables(document, "daemon", whole=True).get("default_model")
+    if isinstance(default, str) and default:
+        _check_model(document, ("daemon", "default_model"), default, wrong)
+
+
+def _check_agents(document: Document, wrong: Wrong) -> None:
+    tools = list(_tables(document, "tools"))
+    kinds = [str(keys.get("kind")) for keys in _tables(document, "backends").values()]
+    given = _tables(document, "daemon", whole=True).get("default_model")
+    fallback = default_model(given if isinstance(given, str) else "", list(_tables(document, "models")), kinds)
+    for agent, keys in _tables(document, "agents").items():
+        model = keys.get("model") or fallback
+        if not model:
+            wrong(("agents", agent, "model"), "is missing, and there is no daemon.default_model to take its place")
+        elif isinstance(model, str):
+            if keys.get("model"):
+                _check_model(document, ("agents", agent, "model"), model, wrong)
+            _check_price(document, agent, keys, model, wrong)
+        names = _texts(keys.get("tools"))
+        for place, name in names:
+            path = ("agents", agent, "tools", place)
+            if name not in tools:
+                wrong(path, no_such("tool", name, tools))
+            elif name in [before for _, before in names if _ < place]:
+                wrong(path, f"tool {name!r} is given twice")
+
+
+def _check_model(document: Document, path: Path, model: str, wrong: Wrong) -> None:
+    models = _tables(document, "models")
+    if models and model not in models and ANY_MODEL not in models:
+        wrong(path, no_such("model", model, list(models)))
+
+
+def _check_price(document: Document, agent: str, keys: Document, model: str, wrong: Wrong) -> None:
+    models = _tables(document, "models")
+    served = models.get(model, models.get(ANY_MODEL, {} if not models else None))
+    if served is not None and "dollars" in _tables(keys, "budget", whole=True) and not served.get("price"):
+        name = model if model in models else ANY_MODEL
+        message = f"money cannot be limited, since model {model!r} has no price"
+        wrong(("agents", agent, "budget", "dollars"), f'{message}; give it one in [models."{name}"]')
+
+
+def _tables(document: object, key: str, *, whole: bool = False) -> Mapping[str, Any]:
+    """The tables in a table of tables, or the table itself if it is wanted whole; what is none is not looked at."""
+    found = document.get(key) if isinstance(document, Mapping) else None
+    if not isinstance(found, Mapping):
+        return {}
+    return found if whole else {name: table for name, table in found.items() if isinstance(table, Mapping)}
+
+
+def _texts(value: object) -> list[tuple[int, str]]:
+    """The texts in an array, with their places."""
+    items = value if isinstance(value, list) else []
+    return [(place, item) for place, item in enumerate(items) if isinstance(item, str)]
