@@ -1,16 +1,63 @@
 """`headrace job`: one prompt over many inputs."""
 
+import re
 from pathlib import Path
-from typing import Annotated, Literal
+from secrets import token_hex
+from typing import Annotated, Final, Literal
 
 import trio
 import typer
 
 from agents.port import Priority
 from orchestrator.backend_choice import BackendChoice
-from orchestrator.cli.exits import USAGE, complain
+from orchestrator.cli import job_manage
+from orchestrator.cli.connect import NoWait, Url
 from orchestrator.cli.job_command import start_job
-from orchestrator.cli.job_options import JobOptions, read_price
+from orchestrator.cli.job_options import JobOptions, read_price, read_prompt
+from orchestrator.cli.job_remote import RemoteJob, start_remote
+from orchestrator.cli.options import (
+    BACKEND_OPTIONS,
+    Backend,
+    BaseUrl,
+    Concurrency,
+    CountedOption,
+    Dollars,
+    KeyEnv,
+    PriceInput,
+    PriceOutput,
+    PriorityOption,
+    Retries,
+    Rpm,
+    Seed,
+    Speed,
+    Temperature,
+    Timeout,
+    TotalTokens,
+    Tpm,
+    WrongOption,
+    budget,
+    refuse,
+)
+from orchestrator.client_wire import DEFAULT_URL
+from orchestrator.template import Template
+from orchestrator.views.jobs import JobRequest
+from orchestrator.views.runs import AgentChoice
+
+START_EXAMPLES: Final = """
+\b
+Examples:
+  headrace job start -i letters.jsonl --prompt 'Summarise: {text}' -o out.jsonl
+  headrace job start -i letters/ --prompt-file task.txt --agent clerk --name letters --detach
+  tail -f inbox.jsonl | headrace job start -i - --prompt '{text}' | jq -r .value
+  headrace job start -i in.jsonl --prompt '{text}' --tenant web --weight 2 --dollars 5 -o out.jsonl
+  headrace job start -i in.jsonl --prompt '{text}' -o out.jsonl --embedded --backend local
+"""
+
+EMBEDDED_ONLY: Final = (*BACKEND_OPTIONS, "grace", "verbose", "log_json", "metrics")
+DAEMON_ONLY: Final = ("url", "agent", "weight", "detach", "no_wait", "max_tokens_total", "dollars", "timeout")
+
+WORKERS: Final = 64
+MAX_TOKENS: Final = 1024
 
 app = typer.Typer(help="One prompt over many inputs.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -20,19 +67,19 @@ def group() -> None:
     """One prompt over many inputs."""
 
 
-@app.command()
+@app.command(epilog=START_EXAMPLES)
 def start(
+    context: typer.Context,
     input: Annotated[
         list[str], typer.Option("--input", "-i", help="A file, a folder, or - for standard input; may be repeated.")
     ],
-    embedded: Annotated[
-        bool, typer.Option("--embedded", help="Run everything in this process. There is no other way in this version.")
-    ] = False,
     prompt: Annotated[
         str | None, typer.Option(help="The prompt; {text} and other {field}s stand for the input's.")
     ] = None,
     prompt_file: Annotated[Path | None, typer.Option(help="A file that holds the prompt.")] = None,
     system: Annotated[str, typer.Option(help="The system message, the same for every input.")] = "",
+    agent: Annotated[str, typer.Option(help="A configured agent, with its own model, words and tools.")] = "",
+    model: Annotated[str, typer.Option(help="The model, if not the daemon's default; openai: needed.")] = "",
     input_format: Annotated[
         Literal["auto", "jsonl", "lines", "file"],
         typer.Option(help="What files hold. auto: JSON Lines by name and on pipes, else the whole file is one input."),
@@ -40,40 +87,46 @@ def start(
     output: Annotated[str, typer.Option("--output", "-o", help="Where results go, as JSON Lines; - is stdout.")] = "-",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Empty an output file that has content.")] = False,
     ordered: Annotated[bool, typer.Option("--ordered", help="Write results in order of input.")] = False,
-    backend: Annotated[
-        Literal["simulated", "local", "openai"], typer.Option(help="Where models answer.")
-    ] = "simulated",
-    base_url: Annotated[str, typer.Option(help="openai: the server's address, up to and with /v1.")] = "",
-    model: Annotated[str, typer.Option(help="openai: the model's name.")] = "",
-    api_key_env: Annotated[
-        str | None, typer.Option(help="openai: the environment variable that holds the key.")
+    workers: Annotated[
+        int | None, typer.Option(help="Live runs at most; if not given, the daemon's default, or embedded 64.")
     ] = None,
-    rpm: Annotated[float | None, typer.Option(help="Requests a minute.")] = None,
-    tpm: Annotated[float | None, typer.Option(help="Tokens a minute, input and output together.")] = None,
-    counted: Annotated[
-        Literal["at_admission", "reconciled", "as_produced"],
-        typer.Option(help="How the provider counts --tpm: the most it could be, corrected at the end, or as it comes."),
-    ] = "reconciled",
-    concurrency: Annotated[
-        int | None, typer.Option(help="Calls in flight at most; without it the limit is found by trying.")
+    max_tokens: Annotated[
+        int | None, typer.Option(help="Output tokens of one answer at most; if not given, the agent's, or 1024.")
     ] = None,
-    workers: Annotated[int, typer.Option(help="Live runs at most.")] = 64,
-    max_tokens: Annotated[int, typer.Option(help="Output tokens of one answer at most.")] = 1024,
-    temperature: Annotated[float | None, typer.Option(help="The model's default if not given.")] = None,
-    seed: Annotated[int | None, typer.Option(help="For the same answers again, where the model can.")] = None,
+    temperature: Temperature = None,
+    seed: Seed = None,
     tenant: Annotated[str, typer.Option(help="Whose job this is.")] = "default",
     name: Annotated[str, typer.Option(help="The job's name.")] = "job",
-    priority: Annotated[Literal["interactive", "standard", "batch"], typer.Option(help="How urgent it is.")] = "batch",
-    retries: Annotated[int, typer.Option(help="Tries after the first, where trying again can help.")] = 5,
+    priority: Annotated[PriorityOption, typer.Option(help="How urgent it is.")] = "batch",
+    weight: Annotated[float, typer.Option(help="Its part of the tenant's service, against its other jobs.")] = 1.0,
+    max_tokens_total: TotalTokens = None,
+    dollars: Dollars = None,
+    timeout: Timeout = None,
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first item that fails.")] = False,
-    grace: Annotated[float, typer.Option(help="Seconds that live runs have to end after Ctrl-C.")] = 5.0,
-    price_input: Annotated[float | None, typer.Option(help="Dollars per million input tokens.")] = None,
-    price_output: Annotated[float | None, typer.Option(help="Dollars per million output tokens.")] = None,
-    speed: Annotated[float, typer.Option(help="simulated: times faster than a usual API.")] = 50.0,
     json: Annotated[
         bool, typer.Option("--json", help="End with the summary as one JSON object, on stdout if results go to a file.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no warnings.")] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Send the inputs, print the job's id, and go.")
+    ] = False,
+    url: Url = DEFAULT_URL,
+    no_wait: NoWait = False,
+    embedded: Annotated[
+        bool, typer.Option("--embedded", help="Run everything in this process, without a daemon.")
+    ] = False,
+    backend: Backend = "simulated",
+    base_url: BaseUrl = "",
+    api_key_env: KeyEnv = None,
+    rpm: Rpm = None,
+    tpm: Tpm = None,
+    counted: CountedOption = "reconciled",
+    concurrency: Concurrency = None,
+    retries: Retries = 5,
+    grace: Annotated[float, typer.Option(help="Seconds that live runs have to end after Ctrl-C.")] = 5.0,
+    price_input: PriceInput = None,
+    price_output: PriceOutput = None,
+    speed: Speed = 50.0,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every step of every call on stderr.")] = False,
     log_json: Annotated[
         bool, typer.Option("--log-json", help="Log as JSON objects on stderr, instead of showing progress.")
@@ -84,21 +137,63 @@ def start(
 ) -> None:
     """Runs one prompt over many inputs.
 
-    Results are written as JSON Lines: one object per input, when its answer is complete.
+    Results are written as JSON Lines: one object per input, when its answer is complete. The daemon keeps inputs and
+    results, so this end may leave at any time (see `headrace job results`). Ctrl-C ends the job, once more leaves at
+    once.
+
+    From --backend on, options are for --embedded only: a daemon's backends are in its configuration.
 
     Exit codes: 0 all done; 1 some items failed; 2 wrong usage, inputs or configuration, nothing was started;
-    3 the backend cannot be used, nothing could be done; 130 interrupted.
+    3 the daemon or the backend cannot be used, nothing could be done; 130 interrupted.
     """
+    path = None if output == "-" else Path(output)
     if not embedded:
-        complain("there is no daemon in this version to hand the job to; give --embedded to run it in this process")
-        raise typer.Exit(USAGE)
+        refuse(context, EMBEDDED_ONLY, "only with --embedded; a daemon's backends are in its configuration")
+        if agent and (model or system or max_tokens is not None or temperature is not None or seed is not None):
+            raise WrongOption("--agent: an agent has a model, a system message and sampling of its own; give one only")
+        text = read_prompt(prompt, prompt_file)
+        request = JobRequest(
+            prompt=text,
+            who=AgentChoice(
+                agent=agent,
+                model=model,
+                system=system,
+                max_tokens=max_tokens or (None if agent else MAX_TOKENS),
+                temperature=temperature,
+                seed=seed,
+            ),
+            job=_job_id(name),
+            name=name,
+            tenant=tenant,
+            priority=priority,
+            weight=weight,
+            workers=workers,
+            ordered=ordered,
+            fail_fast=fail_fast,
+            budget=budget(tokens=max_tokens_total, dollars=dollars, timeout=timeout),
+        )
+        remote = RemoteJob(
+            url=url,
+            request=request,
+            template=Template(text),
+            inputs=tuple(input),
+            input_format=input_format,
+            output=path,
+            overwrite=overwrite,
+            detach=detach,
+            wait=not no_wait,
+            json=json,
+            quiet=quiet,
+        )
+        raise typer.Exit(start_remote(remote))
+    refuse(context, DAEMON_ONLY, "only with a daemon, not with --embedded")
     options = JobOptions(
         inputs=tuple(input),
         input_format=input_format,
         prompt=prompt,
         prompt_file=prompt_file,
         system=system,
-        output=None if output == "-" else Path(output),
+        output=path,
         overwrite=overwrite,
         ordered=ordered,
         backend=BackendChoice(
@@ -113,8 +208,8 @@ def start(
             speed=speed,
             seed=seed or 0,
         ),
-        workers=workers,
-        max_tokens=max_tokens,
+        workers=WORKERS if workers is None else workers,
+        max_tokens=MAX_TOKENS if max_tokens is None else max_tokens,
         temperature=temperature,
         seed=seed,
         tenant=tenant,
@@ -131,3 +226,16 @@ def start(
         metrics=metrics,
     )
     raise typer.Exit(trio.run(start_job, options, restrict_keyboard_interrupt_to_checkpoints=True))
+
+
+app.command("ls", epilog=job_manage.LS_EXAMPLES)(job_manage.ls)
+app.command("show", epilog=job_manage.SHOW_EXAMPLES)(job_manage.show)
+app.command("results", epilog=job_manage.RESULTS_EXAMPLES)(job_manage.results)
+app.command("retry", epilog=job_manage.RETRY_EXAMPLES)(job_manage.retry)
+app.command("cancel", epilog=job_manage.CANCEL_EXAMPLES)(job_manage.cancel)
+
+
+def _job_id(name: str) -> str:
+    """An id that says whose it is, chosen here, so that a lost answer can be found out."""
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:40] or "job"
+    return f"{stem}-{token_hex(3)}"

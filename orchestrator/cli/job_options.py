@@ -76,22 +76,27 @@ def read_price(input: float | None, output: float | None) -> Price | None:
 
 def read_template(options: JobOptions) -> Template:
     """The prompt from the option or the file. Raises `TemplateError`."""
-    if (options.prompt is None) == (options.prompt_file is None):
+    return Template(read_prompt(options.prompt, options.prompt_file))
+
+
+def read_prompt(prompt: str | None, file: Path | None) -> str:
+    """A prompt's text, given or in a file. Raises `TemplateError`."""
+    if (prompt is None) == (file is None):
         raise TemplateError("give the prompt with --prompt or with --prompt-file, and not with both")
-    if options.prompt is not None:
-        return Template(options.prompt)
-    assert options.prompt_file is not None
+    if prompt is not None:
+        return prompt
+    assert file is not None
     try:
-        with options.prompt_file.open("rb") as file:
-            data = file.read(MAX_PROMPT_BYTES + 1)
+        with file.open("rb") as opened:
+            data = opened.read(MAX_PROMPT_BYTES + 1)
         text = data.decode()
     except OSError as error:
-        raise TemplateError(f"{options.prompt_file}: {(error.strerror or str(error)).lower()}") from error
+        raise TemplateError(f"{file}: {(error.strerror or str(error)).lower()}") from error
     except UnicodeDecodeError as error:
-        raise TemplateError(f"{options.prompt_file}: not UTF-8 at byte offset {error.start}") from error
+        raise TemplateError(f"{file}: not UTF-8 at byte offset {error.start}") from error
     if len(data) > MAX_PROMPT_BYTES:
-        raise TemplateError(f"{options.prompt_file}: longer than {MAX_PROMPT_BYTES // 1024} KiB")
-    return Template(text)
+        raise TemplateError(f"{file}: longer than {MAX_PROMPT_BYTES // 1024} KiB")
+    return text
 
 
 def job_spec(options: JobOptions, template: Template) -> JobSpec:

@@ -24,15 +24,18 @@ PLAIN_INTERVAL = 5.0
 
 
 class Snapshot(Struct, frozen=True):
-    """Where a job is. `total` is in items, None while unknown, and an estimate unless `exact`; money in dollars."""
+    """Where a job is. `total` is in items, None while unknown, and an estimate unless `exact`; money in dollars.
+
+    `waiting` and `in_flight` count calls; None where only the `live` runs are known.
+    """
 
     done: int
     failed: int
     live: int
     total: float | None
     exact: bool
-    waiting: int
-    in_flight: int
+    waiting: int | None
+    in_flight: int | None
     tokens: int
     cost: float | None
     seconds: float
@@ -166,7 +169,10 @@ def count(snapshot: Snapshot) -> str:
 def figures_line(snapshot: Snapshot, rate: float) -> str:
     """Rate, calls waiting and in flight, tokens, cost, time left: what is known of them."""
     parts = [f"{rate:,.1f}/s" if rate < 100 else f"{rate:,.0f}/s"]
-    parts.append(f"{snapshot.waiting:,} waiting, {snapshot.in_flight:,} in flight")
+    if snapshot.waiting is None or snapshot.in_flight is None:
+        parts.append(f"{snapshot.live:,} live")
+    else:
+        parts.append(f"{snapshot.waiting:,} waiting, {snapshot.in_flight:,} in flight")
     parts.append(f"{short(snapshot.tokens)} tokens")
     if snapshot.cost is not None:
         parts.append(dollars(snapshot.cost))

@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +72,15 @@ def test_answers_cut_off_name_the_option(three: Path, tmp_path: Path) -> None:
     assert result.stderr.splitlines()[-1] == "headrace: 3 answers were cut off; --max-tokens allows 3"
 
 
-def test_without_embedded_there_is_nothing_to_talk_to(three: Path) -> None:
-    """`job start` alone says that this version has no daemon, and names the way out."""
-    result = CliRunner().invoke(app, ["job", "start", "-i", str(three), "--prompt", "{text}"])
-    assert result.exit_code == 2
-    assert "no daemon in this version" in message(result)
+def test_without_a_daemon_there_are_two_ways_out(three: Path) -> None:
+    """`job start` alone says that no daemon is there, and names both ways out."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody else gets it, and nobody answers
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        result = CliRunner().invoke(app, ["job", "start", "-i", str(three), "--prompt", "{text}", "--url", url])
+    assert result.exit_code == 3
+    assert message(result).startswith(f"there is no daemon at {url} (connection refused)")
+    assert "`headrace serve`" in message(result)
     assert "--embedded" in message(result)
 
 

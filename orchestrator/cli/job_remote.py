@@ -1,0 +1,216 @@
+"""`headrace job start` with a daemon: inputs stream up, results stream back, until the job has ended.
+
+The daemon keeps inputs and results, so nothing that happens here loses anything: this end may leave, break or be
+killed, and `headrace job results` has what was done. Everything that can be checked is checked before the job is made,
+as in the embedded mode.
+"""
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, aclosing
+from pathlib import Path
+
+import trio
+from msgspec import Struct
+from rich.console import Console
+
+from agents.errors import HeadraceError
+from orchestrator.cli.connect import TWO_WAYS, ask, speak
+from orchestrator.cli.exits import DONE, complain, say
+from orchestrator.cli.job_report import report_job
+from orchestrator.cli.progress import Display, LiveDisplay, NoDisplay, PlainDisplay, Snapshot, watch
+from orchestrator.cli.render import clean, print_json, print_text
+from orchestrator.cli.signals import SignalEnd
+from orchestrator.client import Client
+from orchestrator.client_errors import Refusal
+from orchestrator.client_upload import Upload
+from orchestrator.inputs import InputFormat, InputStream, Item, Unreadable, check_sources
+from orchestrator.jobs import chain, peek
+from orchestrator.outputs import OutputError, ResultWriter, open_output
+from orchestrator.template import Template
+from orchestrator.views.jobs import LIVE_PHASES, JobRequest, JobView
+
+
+class RemoteJob(Struct, frozen=True, kw_only=True):
+    """What a person chose. `output` None is standard output."""
+
+    url: str
+    request: JobRequest
+    template: Template
+    inputs: tuple[str, ...]
+    input_format: InputFormat = "auto"
+    output: Path | None = None
+    overwrite: bool = False
+    detach: bool = False
+    wait: bool = True
+    json: bool = False
+    quiet: bool = False
+
+
+def start_remote(options: RemoteJob) -> int:
+    """Runs the job and returns the exit code."""
+
+    async def work(client: Client, ending: SignalEnd) -> int:
+        return await _JobCommand(options, client, ending).run()
+
+    return speak(options.url, work, way_out=TWO_WAYS, interrupted="interrupted before anything was started")
+
+
+class _JobCommand:
+    """One job on its way from options to exit code; also what a signal ends."""
+
+    def __init__(self, options: RemoteJob, client: Client, ending: SignalEnd) -> None:
+        self._options = options
+        self._client = client
+        self._ending = ending
+        self._job = options.request.job
+        sources = check_sources(options.inputs, options.input_format, skip=options.output)
+        self._stream = InputStream(sources, options.input_format, skip=options.output)
+        self._view: JobView | None = None
+        self._broken = ""
+        self._cancel_wanted = trio.Event()
+        self._leave = trio.CancelScope()
+        self._display: Display = NoDisplay(say)
+        self._began = 0.0
+        self._note = ""
+
+    async def run(self) -> int:
+        """Checks, creates, uploads and follows. Raises `HeadraceError`."""
+        options, client = self._options, self._client
+        async with AsyncExitStack() as stack:
+            items = await stack.enter_async_context(aclosing(self._stream.items()))
+            head = await peek(items, options.template)
+            every = await stack.enter_async_context(aclosing(chain(head, items)))
+            if options.detach:
+                self._view = await ask(lambda: client.create_job(options.request), wait=options.wait)
+                return await self._detach(every)
+            writer = await stack.enter_async_context(open_output(options.output, overwrite=options.overwrite))
+            self._view = await ask(lambda: client.create_job(options.request), wait=options.wait)
+            await self._work(every, writer)
+        if self._leave.cancelled_caught:
+            complain(f"job {self._job} ends without you; {_come_back(self._job)}")
+            return self._ending.exit_code
+        return report_job(
+            await client.job(self._job),
+            ending=self._ending,
+            json=options.json,
+            quiet=options.quiet,
+            results_on_stdout=options.output is None,
+            broken=self._broken,
+        )
+
+    async def _detach(self, items: AsyncIterator[Item | Unreadable]) -> int:
+        self._ending.target = self
+        with self._leave:
+            async with trio.open_nursery(strict_exception_groups=False) as nursery:
+                nursery.start_soon(self._cancel_when_wanted)
+                await self._upload(items)
+                nursery.cancel_scope.cancel()
+        view = await self._client.job(self._job)
+        if self._ending.received:
+            complain(f"job {self._job}: {view.phase}; its inputs were not all sent")
+            return self._ending.exit_code
+        if self._options.json:
+            print_json(view)
+        else:
+            print_text(self._job)
+            say(f"{view.received:,} inputs are with the daemon; {_come_back(self._job)}")
+        return DONE
+
+    async def _work(self, items: AsyncIterator[Item | Unreadable], writer: ResultWriter) -> None:
+        self._began = trio.current_time()
+        self._ending.target = self
+        self._display = self._choose_display(writer)
+        with self._display as display, self._leave:
+            if not self._options.quiet:
+                display.say(f"job {self._job} is with the daemon at {self._client.url}")
+            async with trio.open_nursery(strict_exception_groups=False) as nursery:
+                nursery.start_soon(self._upload, items)
+                nursery.start_soon(self._look)
+                nursery.start_soon(self._cancel_when_wanted)
+                nursery.start_soon(watch, display, self._snapshot)
+                await self._follow(writer)
+                nursery.cancel_scope.cancel()
+
+    async def _upload(self, items: AsyncIterator[Item | Unreadable]) -> None:
+        try:
+            await Upload(self._client, self._job).run(items)
+        except Refusal:
+            # A job that has ended takes no more inputs, whoever ended it; its results say the rest.
+            if (await self._client.job(self._job)).phase in LIVE_PHASES:
+                raise
+
+    async def _follow(self, writer: ResultWriter) -> None:
+        rest = b""
+        async with aclosing(self._client.results(self._job, follow=True)) as blocks:
+            async for block in blocks:
+                whole, line_end, rest = (rest + block).rpartition(b"\n")
+                if not line_end or self._broken:
+                    continue
+                try:
+                    await writer.write(whole + line_end)
+                except OutputError as error:
+                    # Nobody gets the answers any more, so no more are paid for; those that are, the daemon keeps.
+                    self._broken = error.message
+                    self._cancel_wanted.set()
+
+    async def _look(self) -> None:
+        async with aclosing(self._client.watch_job(self._job)) as views:
+            async for view in views:
+                self._view = view
+
+    # Ending early
+
+    async def _cancel_when_wanted(self) -> None:
+        await self._cancel_wanted.wait()
+        try:
+            await self._client.cancel_job(self._job)
+        except HeadraceError as error:
+            complain(f"the job could not be cancelled: {clean(error.message)}")
+
+    def end(self, signal_name: str) -> None:
+        """The first signal: the daemon is asked to end the job, and its last results are waited for."""
+        self._note = "cancelling, once more to leave it to the daemon"
+        self._display.say(f"headrace: {self._note}")
+        self._cancel_wanted.set()
+
+    def hurry(self) -> None:
+        """The second signal: nothing is waited for."""
+        self._leave.cancel()
+
+    # Showing
+
+    def _choose_display(self, writer: ResultWriter) -> Display:
+        options = self._options
+        if options.quiet or (options.json and options.output is None):
+            return NoDisplay(say)
+        # Results on the same terminal would run into a live line.
+        if sys.stderr.isatty() and not writer.is_terminal:
+            return LiveDisplay(Console(stderr=True), options.request.name)
+        return PlainDisplay(say, options.request.name)
+
+    def _snapshot(self) -> Snapshot:
+        view, stream = self._view, self._stream
+        assert view is not None
+        total: float | None = None
+        if view.complete or stream.ended:
+            total = max(view.received, stream.count)
+        elif stream.total_bytes and stream.consumed:
+            total = stream.count * stream.total_bytes / stream.consumed
+        return Snapshot(
+            done=view.done,
+            failed=view.failed,
+            live=view.live,
+            total=total,
+            exact=view.complete or stream.ended,
+            waiting=None,
+            in_flight=None,
+            tokens=view.usage.total or 0,
+            cost=None if view.micro_dollars is None else view.micro_dollars / 1e6,
+            seconds=trio.current_time() - self._began,
+            note=self._note,
+        )
+
+
+def _come_back(job: str) -> str:
+    return f"come back with: headrace job results {job} -o FILE --follow"
