@@ -65,7 +65,7 @@ class ItemRuns:
         """One item, from its prompt to its result."""
         options = self._options
         flow = Flow(options.tenant, options.job, str(item.ordinal))
-        port = _Watched(self._models.port(flow, options.priority), self._note)
+        port = Watched(self._models.port(flow, options.priority), self._note)
         try:
             result = await run_agent(
                 options.agent,
@@ -106,7 +106,7 @@ def item_result(item: Item, result: RunResult) -> ItemResult:
     )
 
 
-class _Watched:
+class Watched:
     """A model port that tells how each call ended; a cancelled one says nothing."""
 
     __slots__ = ("_note", "_port")

@@ -1,0 +1,154 @@
+"""One job as the service holds it: its record, its inputs and results, and its work while it is live."""
+
+from collections.abc import Callable
+
+import msgspec
+import trio
+
+from agents.budget import Scope
+from orchestrator.job_files import JobFolder, StoredJob
+from orchestrator.job_record import JobRecord, JobSummary
+from orchestrator.job_results import ResultView
+from orchestrator.job_signal import Signal
+from orchestrator.job_spool import InputSpool
+from orchestrator.job_work import BUDGET_SCOPE, Ending, JobWork
+from orchestrator.views.jobs import JobPhase, JobView
+
+
+class JobEntry:
+    """A job. `control` is held by whoever changes its record; `changed` rings whenever its view does."""
+
+    def __init__(self, folder: JobFolder, stored: StoredJob, limiter: trio.CapacityLimiter) -> None:
+        self.folder = folder
+        self.record = stored.record
+        self.control = trio.Lock()
+        self.changed = Signal()
+        self.results = ResultView(folder.results, stored.result_bytes, self.changed)
+        self.spool = InputSpool(folder, stored.inputs, complete=stored.record.complete, limiter=limiter)
+        self.work: JobWork | None = None
+        self.ended = trio.Event()
+        self._limiter = limiter
+
+    def __repr__(self) -> str:
+        return f"<JobEntry {self.record.job} {self.phase}>"
+
+    @property
+    def job(self) -> str:
+        return self.record.job
+
+    @property
+    def live(self) -> bool:
+        return self.work is not None
+
+    @property
+    def phase(self) -> JobPhase:
+        if self.work is None:
+            return self.record.phase
+        return "stopping" if self.work.is_stopping else "running"
+
+    @property
+    def takes_inputs(self) -> bool:
+        """Whether uploads make sense: it works, or will go on from where it was interrupted."""
+        return self.live or self.record.phase == "interrupted"
+
+    def view(self) -> JobView:
+        """The job at this moment."""
+        record, work, spool = self.record, self.work, self.spool
+        summary: JobSummary = record.summary if work is None else work.table.summary()
+        return JobView(
+            job=record.job,
+            name=record.request.name,
+            tenant=record.request.tenant,
+            priority=record.priority,
+            agent=record.agent,
+            model=record.model,
+            weight=record.request.weight,
+            workers=record.workers,
+            phase=self.phase,
+            created=record.created,
+            ended=None if work is not None else record.ended,
+            received=spool.durable.lines,
+            complete=spool.complete,
+            upload_offset=spool.durable.size,
+            done=summary.done,
+            failed=summary.failed,
+            live=0 if work is None else work.live,
+            cancelled=record.cancelled if work is None else 0,
+            usage=summary.usage,
+            micro_dollars=summary.micro_dollars,
+            message=record.message if work is None else work.message,
+            failures=summary.failures,
+            errors=summary.errors,
+            result_bytes=self.results.size,
+        )
+
+    def begin(self, work: JobWork) -> None:
+        """The job is live from here on."""
+        self.work = work
+        self.ended = trio.Event()
+        self.results.live = True
+        self.changed.ring()
+
+    def end(self, record: JobRecord) -> None:
+        """The job is over, as the record says."""
+        self.record = record
+        self.work = None
+        self.results.live = False
+        self.ended.set()
+        self.changed.ring()
+
+    def closing_record(self, ending: Ending, now: float) -> JobRecord:
+        """What the record says once it has ended so."""
+        assert self.work is not None
+        return msgspec.structs.replace(
+            self._current(),
+            phase=ending.phase,
+            message=ending.message,
+            cancelled=ending.cancelled,
+            ended=now,
+            summary=self.work.table.summary(),
+        )
+
+    def next_record(self, now: float) -> JobRecord:
+        """The record of the next attempt.
+
+        One that goes on after an interruption has what is left of the budget; after any other end it is granted anew.
+        """
+        record = self._current()
+        attempt = record.attempt + 1
+        goes_on = record.phase == "interrupted"
+        return msgspec.structs.replace(
+            record,
+            phase="running",
+            message="",
+            cancelled=0,
+            ended=None,
+            attempt=attempt,
+            granted_attempt=record.granted_attempt if goes_on else attempt,
+            granted_at=record.granted_at if goes_on else now,
+        )
+
+    async def save(self, change: Callable[[JobRecord], JobRecord]) -> None:
+        """Changes the record, on disk first. Raises `JobStorageError`."""
+        record = change(self._current())
+        await trio.to_thread.run_sync(self.folder.save, record, limiter=self._limiter)
+        self.record = record
+        self.changed.ring()
+
+    def _current(self) -> JobRecord:
+        durable = self.spool.durable
+        return msgspec.structs.replace(
+            self.record, complete=self.spool.complete, received=durable.lines, upload_offset=durable.size
+        )
+
+
+def budget_of(record: JobRecord, summary: JobSummary, wall: float) -> Scope:
+    """The scope all runs of the job share, with what was spent of the present grant.
+
+    A timeout counts from the grant, so it includes the time in which no daemon was there.
+    """
+    scope = Scope(BUDGET_SCOPE, record.request.budget)
+    if record.granted_attempt < record.attempt:
+        scope.used = summary.spent
+        scope.start(trio.current_time() - max(0.0, wall - record.granted_at))
+    return scope

@@ -1,0 +1,215 @@
+"""Jobs on disk: a folder each, so that they outlive the daemon.
+
+| file            | holds                                    | written                                            |
+|-----------------|------------------------------------------|----------------------------------------------------|
+| `job.json`      | the job: `JobRecord`                     | whole: a new file, fsync, rename, fsync the folder |
+| `inputs.jsonl`  | uploaded inputs, `InputLine`s            | appended, fsync before an upload is acknowledged   |
+| `results.jsonl` | results, `JobLine`s in order of writing  | a line in one append; fsync when the job ends      |
+
+A folder is made under another name and renamed when it is whole, and renamed before it is deleted, so one that bears
+a job's name is a job. What another program put there, or a disk damaged, is reported and left alone.
+
+Everything here blocks, and is meant for a thread.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from agents.errors import InvalidLimits
+from orchestrator.job_errors import DuplicateJob, JobStorageError
+from orchestrator.job_lines import InputState, count_inputs, cut_torn_tail, read_table
+from orchestrator.job_record import FORMAT, JobRecord, JobSummary
+from orchestrator.job_table import ResultTable
+from orchestrator.views.jobs import LIVE_PHASES
+from orchestrator.views.names import check_name
+
+LARGEST_JOB_NAME: Final = 40
+"""Characters of a job's id: `{job}.{ordinal}.{attempt}` has to be a name as well."""
+
+_NEW: Final = ".new-"
+_REMOVED: Final = ".removed-"
+
+
+class StoredJob(Struct, frozen=True):
+    """A job as it was found: its record, brought up to date, and how far its files go."""
+
+    record: JobRecord
+    inputs: InputState
+    result_bytes: int
+    notes: tuple[str, ...] = ()
+
+
+class JobFolder:
+    """One job's folder. All methods block; All but `load` raise `JobStorageError`."""
+
+    __slots__ = ("inputs", "path", "results")
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.inputs = path / "inputs.jsonl"
+        self.results = path / "results.jsonl"
+
+    def __repr__(self) -> str:
+        return f"<JobFolder {self.path}>"
+
+    def create(self, record: JobRecord) -> None:
+        """Makes the folder with everything in it, or nothing. Raises `DuplicateJob` where there is one of its name."""
+        new = JobFolder(self.path.with_name(_NEW + self.path.name))
+        try:
+            shutil.rmtree(new.path, ignore_errors=True)
+            new.path.mkdir()
+            new.inputs.touch()
+            new.results.touch()
+            _write_durably(new.path, record)
+            if self.path.exists():  # rename would replace an empty folder
+                raise DuplicateJob(f"there is a folder {self.path} already")
+            new.path.rename(self.path)
+            _sync_folder(self.path.parent)
+        except OSError as error:
+            shutil.rmtree(new.path, ignore_errors=True)
+            raise storage_error(self.path, "cannot be made", error) from error
+
+    def save(self, record: JobRecord) -> None:
+        """Replaces `job.json`, durably."""
+        try:
+            _write_durably(self.path, record)
+        except OSError as error:
+            raise storage_error(self.path / "job.json", "cannot be written", error) from error
+
+    def table(self, most: int, since: int) -> tuple[ResultTable, int]:
+        """What the results come to, and how many lines are unusable; see `read_table`."""
+        try:
+            return read_table(self.results, most, since)
+        except OSError as error:
+            raise storage_error(self.results, "cannot be read", error) from error
+
+    def sync_results(self) -> None:
+        """What was written to the results is on disk afterwards."""
+        try:
+            with self.results.open("rb") as file:
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise storage_error(self.results, "cannot be written", error) from error
+
+    def remove(self) -> None:
+        """Deletes the folder; after the first step nobody finds it any more."""
+        gone = self.path.with_name(_REMOVED + self.path.name)
+        try:
+            self.path.rename(gone)
+            _sync_folder(self.path.parent)
+        except OSError as error:
+            raise storage_error(self.path, "cannot be removed", error) from error
+        shutil.rmtree(gone, ignore_errors=True)
+
+    def load(self, now: float) -> StoredJob:
+        """The job, with what the files say if they know better than the record. Raises `OSError`, `ValueError`.
+
+        A job that was live when its daemon died is `interrupted` from here on, at `now`; one that was being cancelled
+        is cancelled.
+        """
+        record = msgspec.json.decode((self.path / "job.json").read_bytes(), type=JobRecord)
+        if record.format != FORMAT:
+            raise ValueError(f"its layout is version {record.format}, and this program knows version {FORMAT}")
+        if record.job != self.path.name:
+            raise ValueError(f"its job.json belongs to job {record.job!r}")
+        inputs = InputState(self.inputs.stat().st_size, record.received)
+        if record.phase in LIVE_PHASES or inputs.size != record.upload_offset or not record.complete:
+            inputs = count_inputs(self.inputs)
+        if record.phase not in LIVE_PHASES:
+            return StoredJob(record, inputs, self.results.stat().st_size)
+        size = cut_torn_tail(self.results)
+        table, unusable = read_table(self.results, inputs.lines, record.granted_attempt)
+        record = _interrupted(record, table.summary(), now)
+        notes = [f"job {record.job} was left by a daemon that died, and is {record.phase}"]
+        if unusable:
+            notes.append(f"{self.results}: {unusable} lines cannot be read; their items count as not run")
+        try:
+            self.save(record)
+        except JobStorageError as error:
+            notes.append(error.message)
+        return StoredJob(record, inputs, size, tuple(notes))
+
+
+class JobFiles:
+    """The folder of all jobs."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __repr__(self) -> str:
+        return f"<JobFiles {self.path}>"
+
+    def folder(self, job: str) -> JobFolder:
+        return JobFolder(self.path / job)
+
+    def open(self, now: float) -> Iterator[StoredJob | str]:
+        """Makes the folder if there is none, and looks at every job in it: what it is, or a problem in words.
+
+        Raises `JobStorageError`.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            entries = sorted(self.path.iterdir())
+        except OSError as error:
+            raise storage_error(self.path, "cannot be used", error) from error
+        for entry in entries:
+            if entry.name.startswith((_NEW, _REMOVED)):
+                shutil.rmtree(entry, ignore_errors=True)
+            elif not entry.name.startswith("."):
+                yield self._look(entry, now)
+
+    def _look(self, entry: Path, now: float) -> StoredJob | str:
+        try:
+            check_name("the folder's name", entry.name)
+            return JobFolder(entry).load(now)
+        except FileNotFoundError as error:
+            return f"{entry} is no job and is left alone: there is no {Path(str(error.filename)).name}"
+        except OSError as error:
+            return f"{entry} cannot be read and is left alone: {reason(error)}"
+        except (ValueError, InvalidLimits) as error:  # msgspec's errors are ValueErrors
+            return f"{entry} is no job and is left alone: {error}"
+
+
+def reason(error: OSError) -> str:
+    """Why, in a few words."""
+    return (error.strerror or str(error)).lower()
+
+
+def storage_error(path: Path, what: str, error: OSError) -> JobStorageError:
+    """One sentence: which file, what cannot be done with it, and why."""
+    return JobStorageError(f"{path} {what}: {reason(error)}")
+
+
+def _interrupted(record: JobRecord, summary: JobSummary, now: float) -> JobRecord:
+    cancelled = record.phase == "stopping"
+    return msgspec.structs.replace(
+        record,
+        phase="cancelled" if cancelled else "interrupted",
+        message=record.message if cancelled else "the daemon ended before the job did",
+        ended=now,
+        summary=summary,
+    )
+
+
+def _write_durably(folder: Path, record: JobRecord) -> None:
+    new = folder / "job.json.new"
+    with new.open("wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(folder / "job.json")
+    _sync_folder(folder)
+
+
+def _sync_folder(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

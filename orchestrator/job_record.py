@@ -1,0 +1,69 @@
+"""What is kept of a job beside its inputs and results: `job.json`, and the lines of `results.jsonl`."""
+
+from msgspec import Struct
+
+from agents.budget import NOTHING, Amounts
+from agents.messages import Usage
+from orchestrator.jobs import ItemResult
+from orchestrator.views.jobs import JobPhase, JobRequest
+from orchestrator.views.runs import PriorityName
+
+FORMAT = 1
+"""The version of the folder's layout, in `job.json`."""
+
+
+class JobLine(ItemResult, frozen=True):
+    """One line of `results.jsonl`: an item's result, what it cost, and in which attempt at the job it came about.
+
+    An item that is run again gets another line behind the first. The last line of an ordinal counts.
+    """
+
+    micro_dollars: int | None = None
+    attempt: int = 1
+
+
+class JobSummary(Struct, frozen=True, omit_defaults=True):
+    """What the lines of `results.jsonl` come to.
+
+    `done` and `failed` count ordinals by their last line, so together they are the items that have a result. `usage`
+    and `micro_dollars` sum over all lines, since superseded ones were paid for as well; None is unknown. `spent` is
+    what lines since the present grant of the job's budget have used.
+    """
+
+    done: int = 0
+    failed: int = 0
+    usage: Usage = Usage()
+    micro_dollars: int | None = 0
+    failures: dict[str, int] = {}
+    errors: tuple[str, ...] = ()
+    spent: Amounts = NOTHING
+
+
+class JobRecord(Struct, frozen=True, kw_only=True):
+    """`job.json`. Times are seconds since the epoch.
+
+    `attempt` counts from 1 and rises with each retry. The job's budget was last granted at `granted_at`, for
+    `granted_attempt` and those that go on after an interruption. `received` and `upload_offset` say how many lines and
+    bytes of inputs there were when this was written; the file itself may be longer. `cancelled` items were begun in
+    the last attempt and taken away. `summary` holds for the results file as it is once the job has ended.
+    """
+
+    format: int = FORMAT
+    job: str
+    request: JobRequest
+    agent: str
+    model: str
+    priority: PriorityName
+    workers: int
+    created: float
+    phase: JobPhase = "running"
+    ended: float | None = None
+    attempt: int = 1
+    granted_attempt: int = 1
+    granted_at: float
+    complete: bool = False
+    received: int = 0
+    upload_offset: int = 0
+    cancelled: int = 0
+    message: str = ""
+    summary: JobSummary = JobSummary()

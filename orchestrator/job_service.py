@@ -1,0 +1,319 @@
+"""The daemon's jobs: made, fed, watched, cancelled, tried again and removed by id.
+
+A job's work runs in the service's nursery, everything that lasts is in the job's folder (see `job_files`). So a job
+outlives its daemon: one that was live when the daemon ended is `interrupted` for the next one, and `retry` goes on with
+the items that have no `done` result. Nothing goes on by itself after a restart, since it would spend money that
+nobody has asked to spend.
+
+Draining: `close` first (nothing new, live items may end), then wait for `all_ended`; `hurry` takes away what is left.
+The run service closes after this one, or runs of live items would count as cancelled by somebody.
+"""
+
+import math
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import structlog
+import trio
+
+from agents.errors import Draining, InvalidLimits
+from agents.spec import AgentSpec
+from orchestrator.catalogue import Catalogue
+from orchestrator.fuse import Fuse
+from orchestrator.job_entry import JobEntry, budget_of
+from orchestrator.job_errors import DuplicateJob, JobConflict, JobStorageError, UnknownJob
+from orchestrator.job_files import JobFiles, StoredJob
+from orchestrator.job_lines import NO_INPUTS
+from orchestrator.job_plan import JobsConfig, plan_job
+from orchestrator.job_record import JobRecord
+from orchestrator.job_results import read_results
+from orchestrator.job_table import ResultTable
+from orchestrator.job_work import Ending, JobWork, RunsToEnd
+from orchestrator.views.jobs import JobList, JobRequest, JobView
+
+SHUTTING_DOWN: Final = "the daemon is shutting down"
+CANCELLED: Final = "cancelled on request"
+DEFAULTS: Final = JobsConfig()
+
+WATCH_SECONDS: Final = 0.25
+"""How often a watcher is told of changes at most."""
+
+THREADS: Final = 16
+"""File operations of jobs at once; more wait their turn, so a slow disk takes no threads away from tools."""
+
+SetWeight = Callable[[str, str, float], None]
+"""Told of a tenant's job and its weight when the job begins, and of weight 1 when it has ended."""
+
+_log = structlog.get_logger("headrace.jobs")
+
+
+class JobService:
+    """Implements `orchestrator.api.services.Jobs`, over `DATA_DIR/jobs`. Call `open` before anything else.
+
+    `attempts` is how many tries a run's call has (see `Fuse`); `wall` gives seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        data_dir: Path,
+        *,
+        runs: RunsToEnd,
+        catalogue: Callable[[], Catalogue],
+        on_weight: SetWeight = lambda tenant, job, weight: None,
+        config: JobsConfig = DEFAULTS,
+        attempts: int = 1,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._nursery = nursery
+        self._files = JobFiles(data_dir / "jobs")
+        self._runs = runs
+        self._catalogue = catalogue
+        self._on_weight = on_weight
+        self._config = config
+        self._attempts = attempts
+        self._wall = wall
+        self._limiter = trio.CapacityLimiter(THREADS)
+        self._jobs: dict[str, JobEntry] = {}
+        self._making: set[str] = set()
+        self._closed = False
+        self._grace = math.inf
+
+    async def open(self) -> None:
+        """Finds the jobs of earlier daemons. Raises `JobStorageError` where the folder itself cannot be used.
+
+        A job's folder that cannot be read is told in the log and left alone.
+        """
+        for found in await trio.to_thread.run_sync(lambda: list(self._files.open(self._wall()))):
+            if isinstance(found, str):
+                _log.warning(found)
+                continue
+            for note in found.notes:
+                _log.warning(note)
+            self._add(found)
+
+    def __repr__(self) -> str:
+        return f"<JobService {self.live} live of {len(self._jobs)}{' closed' * self._closed}>"
+
+    @property
+    def live(self) -> int:
+        """Jobs that have not ended."""
+        return sum(entry.live for entry in self._jobs.values())
+
+    async def create(self, request: JobRequest) -> JobView:
+        """Makes a job, which waits for inputs.
+
+        Raises `DuplicateJob`, `InvalidLimits`, `TemplateError`, `UnknownAgent`, `UnknownModel`, `Draining`,
+        `JobStorageError`.
+        """
+        self._refuse_if_closed()
+        catalogue = self._catalogue()
+        record = plan_job(request, catalogue, self._config, self._wall())
+        job = record.job
+        if job in self._jobs or job in self._making:
+            raise DuplicateJob(f"there is a job {job} already")
+        self._making.add(job)
+        try:
+            await trio.to_thread.run_sync(self._files.folder(job).create, record, limiter=self._limiter)
+        finally:
+            self._making.remove(job)
+        entry = self._add(StoredJob(record, NO_INPUTS, 0))
+        self._start(entry, ResultTable(), catalogue.agent(request.who))
+        return entry.view()
+
+    def view(self, job: str) -> JobView:
+        return self._find(job).view()
+
+    def list(self) -> JobList:
+        entries = sorted(self._jobs.values(), key=lambda entry: (-entry.record.created, entry.job))
+        return JobList(jobs=tuple(entry.view() for entry in entries))
+
+    async def upload(self, job: str, offset: int, body: AsyncIterator[bytes]) -> JobView:
+        """Appends inputs at `offset`, in bytes; what is acknowledged is on disk.
+
+        Raises `WrongOffset` where `offset` is not the view's `upload_offset`, `JobConflict` where inputs are complete
+        or the job has ended for good, `JobStorageError`, `Draining`, and what the body raises.
+        """
+        entry = self._find(job)
+        self._refuse_if_closed()
+        if not entry.takes_inputs:
+            raise JobConflict(f"job {job} has ended ({entry.phase}) and takes no inputs")
+        try:
+            await entry.spool.append(offset, body)
+        finally:
+            entry.changed.ring()
+        return entry.view()
+
+    async def complete(self, job: str) -> JobView:
+        """There will be no more inputs. Repeating it changes nothing. Raises `JobConflict` for a last line torn off."""
+        entry = self._find(job)
+        async with entry.control:
+            if not entry.spool.complete:
+                self._refuse_if_closed()
+                await entry.spool.finish(lambda: entry.save(_completed))
+        return entry.view()
+
+    async def cancel(self, job: str) -> JobView:
+        """Ends the job; for one that has ended it changes nothing."""
+        entry = self._find(job)
+        if entry.work is not None:
+            entry.work.stop("cancelled", CANCELLED)
+            async with entry.control:
+                if entry.live and not self._closed:
+                    await entry.save(_stopping)
+        return entry.view()
+
+    async def retry(self, job: str) -> JobView:
+        """Runs what failed, was cancelled or never began once more.
+
+        Raises `JobConflict` while the job is live, `Draining`, `UnknownAgent`, `UnknownModel`, `JobStorageError`.
+        """
+        entry = self._find(job)
+        async with entry.control:
+            if entry.live:
+                raise JobConflict(f"job {job} is live ({entry.phase}); it can be tried again when it has ended")
+            self._refuse_if_closed()
+            agent = self._catalogue().agent(entry.record.request.who)
+            record = entry.next_record(self._wall())
+            table, unusable = await trio.to_thread.run_sync(
+                entry.folder.table, entry.spool.durable.lines, record.granted_attempt, limiter=self._limiter
+            )
+            if unusable:
+                _log.warning("results that cannot be read count as not run", job=job, lines=unusable)
+            await entry.save(lambda _: record)
+            self._start(entry, table, agent)
+        return entry.view()
+
+    async def remove(self, job: str) -> None:
+        """Deletes a job that has ended, with its inputs and results. Raises `JobConflict` while it is live."""
+        entry = self._find(job)
+        async with entry.control:
+            if entry.live:
+                raise JobConflict(f"job {job} is live ({entry.phase}); cancel it first")
+            entry.spool.close(UnknownJob(f"there is no job {job} any more"))
+            await trio.to_thread.run_sync(entry.folder.remove, limiter=self._limiter)
+            self._jobs.pop(job, None)
+
+    def results(self, job: str, offset: int = 0, *, follow: bool = False) -> AsyncGenerator[bytes, None]:
+        """The results from a byte offset on, whole lines; with `follow` new ones as they come, until the job ended.
+
+        An item tried again has several lines, and the last of them counts. Raises `InvalidLimits` for an offset
+        beyond the end.
+        """
+        entry = self._find(job)
+        if not 0 <= offset <= entry.results.size:
+            raise InvalidLimits("offset", f"from 0 to {entry.results.size}, the bytes of results so far, not {offset}")
+        return read_results(entry.results, offset, follow=follow, limiter=self._limiter)
+
+    def watch(self, job: str) -> AsyncGenerator[JobView, None]:
+        """The job now, and again whenever it has changed (at most 4 times a second), until it has ended."""
+        return _watch(self._find(job))
+
+    def close(self, grace: float = math.inf) -> None:
+        """Takes no new jobs, uploads and items; live items have `grace` seconds to end. May be called again."""
+        self._closed = True
+        self._grace = min(self._grace, grace)
+        for entry in self._jobs.values():
+            entry.spool.close(Draining(SHUTTING_DOWN))
+            if entry.work is not None:
+                entry.work.stop("interrupted", SHUTTING_DOWN, grace=grace)
+
+    def hurry(self) -> None:
+        """Takes live items away at once; their jobs are left `interrupted`."""
+        for entry in self._jobs.values():
+            if entry.work is not None:
+                entry.work.hurry()
+
+    async def all_ended(self) -> None:
+        """Returns when no job is live and all is on disk."""
+        while (entry := next((entry for entry in self._jobs.values() if entry.live), None)) is not None:
+            await entry.ended.wait()
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise Draining(f"{SHUTTING_DOWN} and takes nothing new")
+
+    def _find(self, job: str) -> JobEntry:
+        try:
+            return self._jobs[job]
+        except KeyError:
+            raise UnknownJob(f"there is no job {job}") from None
+
+    def _add(self, stored: StoredJob) -> JobEntry:
+        entry = JobEntry(self._files.folder(stored.record.job), stored, self._limiter)
+        self._jobs[entry.job] = entry
+        return entry
+
+    def _start(self, entry: JobEntry, table: ResultTable, agent: AgentSpec) -> None:
+        record = entry.record
+        work = JobWork(
+            record,
+            entry.folder,
+            spool=entry.spool,
+            results=entry.results,
+            table=table,
+            runs=self._runs,
+            agent=agent,
+            budget=budget_of(record, table.summary(), self._wall()),
+            fuse=Fuse(record.workers, self._attempts),
+            limiter=self._limiter,
+        )
+        entry.begin(work)
+        self._set_weight(entry, record.request.weight)
+        if self._closed:  # meanwhile
+            entry.spool.close(Draining(SHUTTING_DOWN))
+            work.stop("interrupted", SHUTTING_DOWN, grace=self._grace)
+        self._nursery.start_soon(self._work, entry, work)
+
+    async def _work(self, entry: JobEntry, work: JobWork) -> None:
+        ending = Ending("interrupted", SHUTTING_DOWN)
+        try:
+            ending = await work.run()
+        except JobStorageError as error:
+            ending = Ending("failed", error.message)
+        except Exception as error:  # one job's fault ends that job, and not the daemon
+            _log.exception("a job broke off", job=entry.job)
+            ending = Ending("failed", f"something went wrong inside: {type(error).__name__}: {error}", work.begun)
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._end(entry, ending)
+
+    async def _end(self, entry: JobEntry, ending: Ending) -> None:
+        async with entry.control:
+            record = entry.closing_record(ending, self._wall())
+
+            def keep() -> None:
+                entry.folder.sync_results()
+                entry.folder.save(record)
+
+            try:
+                await trio.to_thread.run_sync(keep, limiter=self._limiter)
+            except JobStorageError as error:
+                _log.error("a job's end could not be kept", job=entry.job, problem=error.message)
+            self._set_weight(entry, 1.0)
+            entry.end(record)
+
+    def _set_weight(self, entry: JobEntry, weight: float) -> None:
+        if entry.record.request.weight != 1.0:
+            self._on_weight(entry.record.request.tenant, entry.job, weight)
+
+
+def _stopping(record: JobRecord) -> JobRecord:
+    return msgspec.structs.replace(record, phase="stopping", message=CANCELLED)
+
+
+def _completed(record: JobRecord) -> JobRecord:
+    return msgspec.structs.replace(record, complete=True)
+
+
+async def _watch(entry: JobEntry) -> AsyncGenerator[JobView, None]:
+    while True:
+        version, live = entry.changed.version, entry.live
+        yield entry.view()
+        if not live:
+            return
+        await entry.changed.beyond(version)
+        await trio.sleep(WATCH_SECONDS)

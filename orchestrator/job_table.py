@@ -1,0 +1,96 @@
+"""What a job's result lines come to, kept up to date line by line. Pure state, one byte per item.
+
+The last line of an ordinal counts, so a counter goes down where a later line supersedes an earlier one. After a crash
+the same lines, read again in the same order, give the same table.
+"""
+
+from typing import Final
+
+from agents.budget import NOTHING, Amounts
+from agents.messages import Usage
+from orchestrator.job_record import JobLine, JobSummary
+from orchestrator.jobs import ERRORS_KEPT
+
+_NONE: Final = 0
+_DONE: Final = 1
+_MOST_REASONS: Final = 255
+_OTHER: Final = "other"
+
+
+class ResultTable:
+    """The last result of each ordinal, and the sums. `since` is the attempt at which the present budget was granted."""
+
+    def __init__(self, since: int = 1) -> None:
+        self._since = since
+        self._codes = bytearray(1)
+        self._counts = [0, 0]
+        self._names = ["", "done"]
+        self._by_name: dict[str, int] = {}
+        self._errors: dict[int, str] = {}
+        self._usage = Usage()
+        self._micro_dollars: int | None = 0
+        self._spent = NOTHING
+
+    @property
+    def done(self) -> int:
+        """Ordinals whose last line says `done`."""
+        return self._counts[_DONE]
+
+    @property
+    def failed(self) -> int:
+        """Ordinals whose last line says `failed`."""
+        return sum(self._counts[_DONE + 1 :])
+
+    def is_done(self, ordinal: int) -> bool:
+        return ordinal < len(self._codes) and self._codes[ordinal] == _DONE
+
+    def add(self, line: JobLine) -> None:
+        """Takes in the next line."""
+        ordinal = line.ordinal
+        if ordinal >= len(self._codes):
+            self._codes.extend(bytes(ordinal - len(self._codes) + 1))
+        before = self._codes[ordinal]
+        if before != _NONE:
+            self._counts[before] -= 1
+            self._errors.pop(ordinal, None)
+        code = _DONE if line.state == "done" else self._code(line.reason)
+        self._codes[ordinal] = code
+        self._counts[code] += 1
+        if code != _DONE and len(self._errors) < ERRORS_KEPT:
+            self._errors[ordinal] = f"{line.origin}: {line.error or line.reason}"
+        self._pay(line)
+
+    def summary(self) -> JobSummary:
+        """Everything but the ordinals, at this moment."""
+        failures = {name: count for name, count in zip(self._names[2:], self._counts[2:], strict=True) if count}
+        return JobSummary(
+            done=self.done,
+            failed=self.failed,
+            usage=self._usage,
+            micro_dollars=self._micro_dollars,
+            failures=failures,
+            errors=tuple(self._errors.values()),
+            spent=self._spent,
+        )
+
+    def _code(self, reason: str) -> int:
+        code = self._by_name.get(reason)
+        if code is not None:
+            return code
+        if len(self._names) >= _MOST_REASONS and reason != _OTHER:
+            return self._code(_OTHER)
+        self._names.append(reason)
+        self._counts.append(0)
+        self._by_name[reason] = len(self._names) - 1
+        return self._by_name[reason]
+
+    def _pay(self, line: JobLine) -> None:
+        self._usage += line.usage
+        cost = line.micro_dollars
+        self._micro_dollars = None if cost is None or self._micro_dollars is None else self._micro_dollars + cost
+        if line.attempt >= self._since:
+            tokens = (line.usage.all_input or 0) + (line.usage.output or 0)
+            self._spent += Amounts(line.rounds, line.tool_calls, tokens, cost or 0)
+
+    def __repr__(self) -> str:
+        return f"<ResultTable {self.done} done, {self.failed} failed>"
