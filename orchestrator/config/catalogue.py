@@ -47,7 +47,7 @@ def build_catalogue(config: Config, today: datetime.date) -> Catalogue:
         except InvalidLimits as error:
             path = show_path(("tools", name, error.field))
             problems.append(Problem(path, error.message.removeprefix(f"{error.field}: ")))
-    models = _models(config)
+    models = targets_of(config)
     default = default_of(config)
     agents: dict[str, AgentSpec] = {}
     for name, agent in config.agents.items():
@@ -73,7 +73,8 @@ def default_of(config: Config) -> str:
     return default_model(config.daemon.default_model, list(config.models), kinds)
 
 
-def _models(config: Config) -> Mapping[str, Sequence[Target]]:
+def targets_of(config: Config) -> Mapping[str, Sequence[Target]]:
+    """For each model its backends in order of preference, and its name there; `*` is whatever was asked for."""
     if not config.models:
         return {ANY_MODEL: tuple(Target(backend, ANY_MODEL) for backend in config.backends)}
     return {
@@ -83,7 +84,6 @@ def _models(config: Config) -> Mapping[str, Sequence[Target]]:
 
 
 def _called(model: str, table: ModelTable, backend: str) -> str:
-    """What a backend calls the model. `*` there is whatever was asked for."""
     name = table.name.get(backend) if isinstance(table.name, dict) else table.name
     return model if name is None else name
 

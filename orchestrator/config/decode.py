@@ -21,8 +21,8 @@ _KEYS: Final = re.compile(r"\((?:'[^']*',? ?)+\)")
 _KEY: Final = re.compile(r"'([^']*)'")
 
 
-def load(path: Path) -> Config:
-    """The configuration in a file. Raises `ConfigError`."""
+def load(path: Path, *, daemon: Mapping[str, Any] | None = None) -> Config:
+    """The configuration in a file; the keys of `daemon` go before those of its `[daemon]`. Raises `ConfigError`."""
     where = str(path)
     try:
         with path.open("rb") as file:
@@ -36,17 +36,23 @@ def load(path: Path) -> Config:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ConfigError([Problem("", f"line {line} is not UTF-8")], where) from None
-    return structs.replace(decode_text(text, where), source=str(path.absolute()))
+    return structs.replace(decode_text(text, where, daemon=daemon), source=str(path.absolute()))
 
 
-def decode_text(text: str, where: str) -> Config:
-    """The configuration in a TOML document; `where` names it in messages. Raises `ConfigError`."""
+def decode_text(text: str, where: str, *, daemon: Mapping[str, Any] | None = None) -> Config:
+    """The configuration in a TOML document; `where` names it in messages, `daemon` is as for `load`.
+
+    Raises `ConfigError`.
+    """
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError([Problem("", _syntax(str(error), text))], where) from None
     except RecursionError:
         raise ConfigError([Problem("", "tables or arrays are nested too deeply")], where) from None
+    own = table.get("daemon", {})
+    if daemon and isinstance(own, dict):
+        table["daemon"] = {**own, **daemon}
     return decode_table(table, where)
 
 
