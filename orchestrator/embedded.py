@@ -12,12 +12,11 @@ from msgspec import Struct, field
 
 from agents.errors import HeadraceError
 from agents.port import Flow, OwnerPort, Priority
-from orchestrator.backend_choice import BackendChoice, BackendError, check_reachable, make_backend, make_endpoint
+from orchestrator.backend_choice import BackendChoice, check_reachable, make_backend, make_endpoint
 from orchestrator.backends.base import Backend
 from orchestrator.backends.local import LocalBackend
-from orchestrator.backends.local_config import NotInstalled
-from orchestrator.backends.local_process import ServerFailed
 from orchestrator.groups import only
+from orchestrator.local_service import serve_local
 from orchestrator.owner import Owner, OwnerConfig
 from orchestrator.policy.dispatch import DispatchConfig, TenantConfig
 from orchestrator.policy.retry import RetryConfig
@@ -91,7 +90,7 @@ async def open_embedded(
     try:
         async with trio.open_nursery() as nursery:
             if isinstance(backend, LocalBackend):
-                await nursery.start(_serve_local, backend, on_lost)
+                await nursery.start(serve_local, backend, on_lost)
             await nursery.start(owner.run)
             yield Embedded(owner, backend, config.backend.model_name)
             nursery.cancel_scope.cancel()
@@ -101,24 +100,3 @@ async def open_embedded(
             raise
         raise error from None
 
-
-async def _serve_local(
-    backend: LocalBackend,
-    on_lost: Callable[[str], None],
-    *,
-    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    started = False
-
-    class Status:
-        def started(self, value: None = None) -> None:
-            nonlocal started
-            started = True
-            task_status.started()
-
-    try:
-        await backend.run(task_status=Status())
-    except (NotInstalled, ServerFailed) as error:
-        if not started:
-            raise BackendError(error.message) from error
-        on_lost(error.message)

@@ -44,6 +44,7 @@ class Emitter:
             seconds,
             ticket.held_by,
             usage,
+            ticket.call.request.model,
         )
         for hook in hooks:
             hook(transition)

@@ -1,38 +1,41 @@
-"""The `headrace` command: one file per group of commands, put together here."""
+"""The `headrace` command: one file per command or group of commands, put together here."""
 
 import sys
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as distribution_version
 
 import typer
 
 from agents.errors import HeadraceError
-from orchestrator.cli.demo import demo
+from orchestrator.cli import cancel, check, config, demo, events, init, job, ps, run, serve, show, simulate, top
 from orchestrator.cli.exits import INTERRUPTED, USAGE, complain
-from orchestrator.cli.job import app as job
-from orchestrator.cli.simulate import simulate
+from orchestrator.daemon.views import version as installed_version
 from orchestrator.garbage import tune_collector
 
 app = typer.Typer(
     name="headrace",
     help="Leads the model calls of many agents to one scarce model backend, fairly and within its limits.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.add_typer(job, name="job")
-app.command("simulate")(simulate)
-app.command("demo")(demo)
+app.command("init")(init.init)
+app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
+app.command("run", epilog=run.EXAMPLES)(run.run)
+app.add_typer(job.app, name="job")
+app.command("ps", epilog=ps.EXAMPLES)(ps.ps)
+app.command("show", epilog=show.EXAMPLES)(show.show)
+app.command("events", epilog=events.EXAMPLES)(events.events)
+app.command("cancel", epilog=cancel.EXAMPLES)(cancel.cancel)
+app.command("top")(top.top)
+app.command("check")(check.check)
+app.add_typer(config.app, name="config")
+app.command("simulate")(simulate.simulate)
+app.command("demo")(demo.demo)
 
 
 @app.command()
 def version() -> None:
     """Prints the version."""
-    try:
-        typer.echo(f"headrace {distribution_version('headrace')}")
-    except PackageNotFoundError:
-        typer.echo("headrace, run from its source tree")
+    typer.echo(f"headrace {installed_version()}")
 
 
 def main() -> None:

@@ -1,7 +1,8 @@
 """`headrace ps`: the runs that a daemon knows."""
 
 import time
-from typing import Annotated, Final, Literal
+from enum import StrEnum
+from typing import Annotated, Final
 
 import msgspec
 import typer
@@ -29,10 +30,19 @@ _PAGE: Final = 1000
 _LIVE: Final = ("pending", "running")
 
 
+class Stand(StrEnum):
+    """How a run stands, seen from outside (`agents.observation.Observed`); typer has no lists of literals."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
 def ps(
     every: Annotated[bool, typer.Option("--all", "-a", help="Also those that have ended.")] = False,
     state: Annotated[
-        list[Literal["pending", "running", "done", "failed"]] | None,
+        list[Stand] | None,
         typer.Option(help="Only runs in this state; may be repeated."),
     ] = None,
     tenant: Annotated[str, typer.Option(help="Only this tenant's.")] = "",
@@ -43,7 +53,7 @@ def ps(
     url: Url = DEFAULT_URL,
 ) -> None:
     """Lists runs, the newest first: those under way, or with --all every run the daemon still knows."""
-    observed = tuple(state or (() if every else _LIVE))
+    observed = tuple(stand.value for stand in state) if state else () if every else _LIVE
 
     async def work(client: Client, ending: SignalEnd) -> int:
         shown, page = 0, RunPage(runs=(), next="", total=0, states={})

@@ -1,0 +1,93 @@
+"""What `headrace serve` does, from a configuration to an exit code: signals, and words for whoever started it.
+
+| signal          | what it does                                                                           |
+|-----------------|----------------------------------------------------------------------------------------|
+| SIGTERM, SIGINT | takes nothing new, lets what is live end, and exits; before it is up, it exits at once |
+| the same again  | exits without waiting                                                                  |
+| SIGHUP          | reads the configuration again: all of it or nothing                                    |
+"""
+
+import signal
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import structlog
+import trio
+
+from agents.errors import HeadraceError
+from orchestrator.backend_choice import BackendError
+from orchestrator.cli.exits import BACKEND, DONE, USAGE, complain, say
+from orchestrator.config.schema import Config
+from orchestrator.daemon.daemon import Daemon
+from orchestrator.daemon.views import version
+from orchestrator.groups import only
+from orchestrator.instruments.log import configure_logging
+
+Load = Callable[[], Config]
+
+
+async def serve(config: Config, load: Load) -> int:
+    """Runs a daemon until a signal ends it; `load` reads the configuration again for a reload."""
+    configure_logging(json=config.daemon.log == "json", level=config.daemon.log_level)
+    try:
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+            return await _Serving(Daemon(config, load=load)).run(signals)
+    except HeadraceError as error:
+        return _fail(error)
+    except BaseExceptionGroup as group:
+        cause = only(group, HeadraceError)
+        if cause is None:
+            raise
+        return _fail(cause)
+
+
+def _fail(error: HeadraceError) -> int:
+    complain(error.message)
+    return BACKEND if isinstance(error, BackendError) else USAGE
+
+
+class _Serving:
+    """One daemon and the signals that it gets."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self._log = structlog.get_logger("headrace")
+        self._up = False
+        self._ending = False
+        self._interrupted = 0
+        self._scope = trio.CancelScope()
+
+    async def run(self, signals: AsyncIterator[int]) -> int:
+        """Serves until it has ended."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._listen, signals)
+            with self._scope:
+                async with trio.open_nursery() as daemon:
+                    urls = await daemon.start(self._daemon.run)
+                    self._up = True
+                    self._greet(urls)
+            nursery.cancel_scope.cancel()
+        return 128 + self._interrupted if self._interrupted else DONE
+
+    async def _listen(self, signals: AsyncIterator[int]) -> None:
+        async for number in signals:
+            if number == signal.SIGHUP:
+                if self._up:
+                    self._daemon.reload()
+            elif not self._up:
+                self._interrupted = number
+                self._scope.cancel()
+            elif self._ending:
+                self._log.warning("ending at once", signal=signal.Signals(number).name)
+                self._daemon.hurry()
+            else:
+                self._ending = True
+                self._log.info("ending, once more to end at once", signal=signal.Signals(number).name)
+                self._daemon.end()
+
+    def _greet(self, urls: Sequence[str]) -> None:
+        config = self._daemon.config
+        say(f"headrace {version()} serves {', '.join(urls)}, configured by {config.source or 'its options'}")
+        for owner in self._daemon.owners.by_name.values():
+            for endpoint in owner.endpoints:
+                limits = ", ".join(f"{spec.amount:g} {spec.name}" for spec in endpoint.limits) or "no limits"
+                say(f"  backend {owner.config.name}, endpoint {endpoint.name}: {endpoint.backend!r}, {limits}")

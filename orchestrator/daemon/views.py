@@ -1,0 +1,73 @@
+"""What the daemon shows of itself as a whole."""
+
+import time
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as distribution_version
+
+import trio
+
+from orchestrator.api.services import Jobs
+from orchestrator.board import Board
+from orchestrator.catalogue import Catalogue
+from orchestrator.daemon.owners import Owners
+from orchestrator.runs import RunService
+from orchestrator.views.jobs import LIVE_PHASES
+from orchestrator.views.queue import CapabilitiesView, QueueView
+
+
+def version() -> str:
+    """The installed version; `source` where Headrace runs from its source tree uninstalled."""
+    try:
+        return distribution_version("headrace")
+    except PackageNotFoundError:
+        return "source"
+
+
+class Views:
+    """The queue and the capabilities of one daemon. `draining` says whether it is ending."""
+
+    def __init__(
+        self,
+        *,
+        board: Board,
+        owners: Owners,
+        runs: RunService,
+        jobs: Jobs,
+        catalogue: Callable[[], Catalogue],
+        draining: Callable[[], bool],
+    ) -> None:
+        self._board = board
+        self._owners = owners
+        self._runs = runs
+        self._jobs = jobs
+        self._catalogue = catalogue
+        self._draining = draining
+        self._began = trio.current_time()
+
+    def queue(self) -> QueueView:
+        """Everything at this moment."""
+        now = trio.current_time()
+        return QueueView(
+            now=time.time(),
+            uptime=now - self._began,
+            version=version(),
+            draining=self._draining(),
+            backends=self._board.backends(tuple(self._owners.by_name.values()), now),
+            runs=self._runs.statistics().states,
+            jobs=sum(job.phase in LIVE_PHASES for job in self._jobs.list().jobs),
+        )
+
+    def capabilities(self) -> CapabilitiesView:
+        """What there is by name, and what a run can rely on."""
+        catalogue = self._catalogue()
+        return CapabilitiesView(
+            version=version(),
+            survives_restart=False,
+            cancels=True,
+            streams=True,
+            models=tuple(catalogue.models),
+            default_model=catalogue.default_model,
+            agents=tuple(catalogue.agents),
+            tenants=tuple(catalogue.tenants),
+        )
