@@ -1,120 +1,52 @@
-"""What speaks to a daemon over HTTP: one method per route, typed by the views that both sides share.
+"""A client of a daemon: its requests, and streams that survive a broken connection and a daemon that restarts.
 
     async with open_client(url, tell=say) as client:
         view = await client.start_run(RunRequest(task="...", run=new_id()))
         async with aclosing(client.events(view.run)) as events:
             async for number, data in events: ...
 
-Every method raises `client_errors.ClientError`. Streams survive a connection that breaks and a daemon that restarts:
-they look for it for `gone_seconds`, `tell` once that it is gone and once that it is back, and go on where they stood.
+Every method raises `client_errors.ClientError`. A stream that breaks looks for the daemon for `gone_seconds`, has
+`tell` told once that it is gone and once that it is back, and goes on where it stood.
 """
 
-import secrets
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
-from typing import Final, Literal
-from urllib.parse import quote
+from typing import Final
 
 import httpx2
 import msgspec
 
 from orchestrator.backends.sse import SSEParser, StreamTooLong
-from orchestrator.client_errors import BadAnswer, ClientError, DaemonLost, NoDaemon, Quiet, Refusal
-from orchestrator.client_patience import GONE_SECONDS, Comeback, Tell
-from orchestrator.client_wire import JSON, Params, Wire, encode, refusal
-from orchestrator.views.jobs import LIVE_PHASES, JobList, JobRequest, JobView
-from orchestrator.views.queue import CapabilitiesView, QueueView
-from orchestrator.views.runs import RunDetail, RunPage, RunRequest, RunView
+from orchestrator.client_errors import BadAnswer, ClientError, DaemonLost, Quiet, is_gone
+from orchestrator.client_patience import GONE_SECONDS, Comeback, Outage, Tell
+from orchestrator.client_requests import Requests, path_of
+from orchestrator.client_wire import Params, Wire, refusal
+from orchestrator.views.jobs import LIVE_PHASES, JobView
 
 EVENT_BYTES: Final = 64 * 1024 * 1024
 """One event at most: a reply with its tool calls, or the transcript a run starts from."""
 
-_LINES: Final = {"content-type": "application/jsonl"}
 
-
-def new_id() -> str:
-    """An id for a run or a job, chosen before it is asked for, so that a lost answer can be found out."""
-    return secrets.token_hex(8)
-
-
-class Client:
-    """One daemon. Made by `open_client`."""
+class Client(Requests):
+    """One daemon. Made by `open_client`. `tell` may be replaced, as when a display takes the terminal over."""
 
     def __init__(self, wire: Wire, tell: Tell, gone_seconds: float) -> None:
-        self._wire = wire
-        self._tell = tell
+        super().__init__(wire)
+        self.tell = tell
         self._gone_seconds = gone_seconds
+        self._outage = Outage(self._say)
 
     def __repr__(self) -> str:
         return f"<Client of {self.url}>"
 
-    @property
-    def url(self) -> str:
-        return self._wire.url
-
     def comeback(self) -> Comeback:
         """Patience with a daemon that went away; none with one that was never there."""
-        return Comeback(self._gone_seconds, self._tell, lambda: self._wire.met)
-
-    # The daemon
-
-    async def capabilities(self) -> CapabilitiesView:
-        return await self._wire.ask(CapabilitiesView, "GET", "/api/capabilities")
-
-    async def queue(self) -> QueueView:
-        return await self._wire.ask(QueueView, "GET", "/api/queue")
-
-    # Runs
-
-    async def start_run(self, request: RunRequest) -> RunView:
-        """Starts a run. Where `request.run` is set, an answer that was lost on its way is found out."""
-        try:
-            return await self._wire.ask(
-                RunView, "POST", "/api/runs", content=encode(request), headers=JSON, repeat=False
-            )
-        except DaemonLost:
-            if not request.run:
-                raise
-        try:
-            return await self._wire.ask(
-                RunView, "POST", "/api/runs", content=encode(request), headers=JSON, repeat=False
-            )
-        except Refusal as refusal:
-            if refusal.status != 409:
-                raise
-            return await self.run(request.run)
-
-    async def runs(
-        self,
-        *,
-        observed: Sequence[str] = (),
-        tenant: str = "",
-        job: str = "",
-        cursor: str = "",
-        size: int = 100,
-    ) -> RunPage:
-        """A page of the runs that match, the newest first; empty filters match all."""
-        given: dict[str, str | int | list[str]] = {
-            "size": size,
-            "state": list(observed),
-            "tenant": tenant,
-            "job": job,
-            "cursor": cursor,
-        }
-        params = {name: value for name, value in given.items() if value}
-        return await self._wire.ask(RunPage, "GET", "/api/runs", params=params)
-
-    async def run(self, run: str) -> RunDetail:
-        return await self._wire.ask(RunDetail, "GET", _path("runs", run))
-
-    async def cancel_run(self, run: str, reason: Literal["cancelled", "interrupted"] = "cancelled") -> RunView:
-        """Asks for its end; the run is over when a later look says so."""
-        return await self._wire.ask(RunView, "POST", _path("runs", run, "cancel"), params={"reason": reason})
+        return Comeback(self._gone_seconds, self._outage, lambda: self._wire.met)
 
     async def events(self, run: str, after: int = 0, *, follow: bool = True) -> AsyncGenerator[tuple[int, bytes], None]:
         """The run's events behind number `after`, as JSON; with `follow` new ones as they come, until it has ended."""
         comeback = self.comeback()
-        path = _path("runs", run, "events")
+        path = path_of("runs", run, "events")
         while True:
             try:
                 async with aclosing(self._events(path, after, comeback, follow)) as events:
@@ -130,61 +62,12 @@ class Client:
             except ClientError as error:
                 await self._bear(error, comeback)
 
-    # Jobs
-
-    async def create_job(self, request: JobRequest) -> JobView:
-        """Creates a job. Where `request.job` is set, an answer that was lost on its way is found out."""
-        try:
-            return await self._wire.ask(
-                JobView, "POST", "/api/jobs", content=encode(request), headers=JSON, repeat=False
-            )
-        except DaemonLost:
-            if not request.job:
-                raise
-        try:
-            return await self._wire.ask(
-                JobView, "POST", "/api/jobs", content=encode(request), headers=JSON, repeat=False
-            )
-        except Refusal as refusal:
-            if refusal.status != 409:
-                raise
-            return await self.job(request.job)
-
-    async def jobs(self) -> JobList:
-        return await self._wire.ask(JobList, "GET", "/api/jobs")
-
-    async def job(self, job: str) -> JobView:
-        return await self._wire.ask(JobView, "GET", _path("jobs", job))
-
-    async def upload(self, job: str, offset: int, data: bytes) -> JobView:
-        """Appends inputs, JSON Lines, at a byte offset. See `client_upload` for an upload that resumes."""
-        return await self._wire.ask(
-            JobView,
-            "PUT",
-            _path("jobs", job, "inputs"),
-            params={"offset": offset},
-            content=data,
-            headers=_LINES,
-            repeat=False,
-        )
-
-    async def complete(self, job: str) -> JobView:
-        """There will be no more inputs."""
-        return await self._wire.ask(JobView, "POST", _path("jobs", job, "complete"))
-
-    async def cancel_job(self, job: str) -> JobView:
-        return await self._wire.ask(JobView, "POST", _path("jobs", job, "cancel"))
-
-    async def retry_job(self, job: str) -> JobView:
-        """Runs what failed, was cancelled or never began once more."""
-        return await self._wire.ask(JobView, "POST", _path("jobs", job, "retry"), repeat=False)
-
     async def watch_job(self, job: str) -> AsyncGenerator[JobView, None]:
         """The job now, and again whenever it has changed, until it has ended."""
         comeback = self.comeback()
         while True:
             try:
-                async with aclosing(self._events(_path("jobs", job, "watch"), 0, comeback, True)) as events:
+                async with aclosing(self._events(path_of("jobs", job, "events"), 0, comeback, True)) as events:
                     async for _, data in events:
                         view = _decode_job(data)
                         yield view
@@ -202,8 +85,10 @@ class Client:
         comeback = self.comeback()
         while True:
             params: Params = {"offset": offset, "follow": "true" if follow else "false"}
+            opened = False
             try:
-                async with self._wire.stream(_path("jobs", job, "results"), params=params) as chunks:
+                async with self._wire.stream(path_of("jobs", job, "results"), params=params) as chunks:
+                    opened = True
                     comeback.back()
                     async for chunk in chunks:
                         offset += len(chunk)
@@ -212,10 +97,11 @@ class Client:
                 if not follow or (view.phase not in LIVE_PHASES and view.result_bytes <= offset):
                     return
                 await comeback.lost(DaemonLost(f"the daemon at {self.url} ended the stream of results"))
+            except Quiet as error:
+                if not opened:  # between two results there may be any time
+                    await comeback.lost(error)
             except ClientError as error:
                 await self._bear(error, comeback)
-
-    # Streams
 
     async def _events(
         self, path: str, after: int, comeback: Comeback, follow: bool
@@ -238,12 +124,12 @@ class Client:
 
     async def _bear(self, error: ClientError, comeback: Comeback) -> None:
         """Goes on after a stream that broke, or raises the error."""
-        if isinstance(error, Quiet):
-            return
-        if isinstance(error, NoDaemon | DaemonLost) or (isinstance(error, Refusal) and error.status == 503):
-            await comeback.lost(error)
-            return
-        raise error
+        if not is_gone(error):
+            raise error
+        await comeback.lost(error)
+
+    def _say(self, message: str) -> None:
+        self.tell(message)  # whoever it is by then
 
 
 @asynccontextmanager
@@ -263,10 +149,6 @@ async def open_client(
         yield Client(wire, tell, gone_seconds)
     finally:
         await wire.aclose()
-
-
-def _path(*parts: str) -> str:
-    return "/api/" + "/".join(quote(part, safe="") for part in parts)
 
 
 def _decode_job(data: bytes) -> JobView:

@@ -24,15 +24,43 @@ _LONGEST_PAUSE: Final = 3.0
 _LEAST_WAIT: Final = 0.1
 
 
-class Comeback:
-    """Looks for a daemon that went away: tells once that it is gone and once that it is back.
+class Outage:
+    """What a person is told of a daemon that is gone: once that it is, once that it is back, whoever notices."""
 
-    `seconds` bounds how long one outage may last. A daemon that has not been `met` yet is not looked for.
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._gone = False
+        self._told = False
+        self._back_at: float | None = None
+
+    def gone(self, message: str) -> None:
+        """Somebody has lost it."""
+        if self._gone:
+            return
+        self._gone = True
+        self._told = self._back_at is None or trio.current_time() - self._back_at > STEADY_SECONDS
+        if self._told:
+            self._tell(message)
+
+    def back(self) -> None:
+        """Somebody has reached it."""
+        if not self._gone:
+            return
+        self._gone = False
+        self._back_at = trio.current_time()
+        if self._told:
+            self._tell("the daemon is back")
+
+
+class Comeback:
+    """One task's patience with a daemon that went away. `seconds` bounds how long one outage may last.
+
+    A daemon that has not been `met` yet is not looked for.
     """
 
-    def __init__(self, seconds: float, tell: Tell, met: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, seconds: float, outage: Outage, met: Callable[[], bool] = lambda: True) -> None:
         self._seconds = seconds
-        self._tell = tell
+        self._outage = outage
         self._met = met
         self._since: float | None = None
         self._back_at: float | None = None
@@ -44,20 +72,21 @@ class Comeback:
         if self._since is None or (self._back_at is not None and now - self._back_at > STEADY_SECONDS):
             if self._seconds <= 0 or not self._met():
                 raise error
-            self._since, self._back_at, self._pause = now, None, _FIRST_PAUSE
-            self._tell(f"{error.message}; trying again for {self._seconds:g} s")
+            self._since, self._pause = now, _FIRST_PAUSE
+        self._back_at = None
         pause = self._pause
         if isinstance(error, Refusal) and error.retry_after is not None:
             pause = max(pause, error.retry_after)
         if now + pause > self._since + self._seconds:
             raise error
+        self._outage.gone(f"{error.message}; trying again for {self._seconds:g} s")
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
         await trio.sleep(pause)
 
     def back(self) -> None:
         """The daemon has answered."""
+        self._outage.back()
         if self._since is not None and self._back_at is None:
-            self._tell("the daemon is back")
             self._back_at = trio.current_time()
 
 

@@ -11,12 +11,16 @@ from typing import Final
 import trio
 
 from orchestrator.client import Client
-from orchestrator.client_errors import ClientError, DaemonLost, NoDaemon, Refusal
+from orchestrator.client_errors import ClientError, Refusal, is_gone, one_error
 from orchestrator.client_wire import encode
 from orchestrator.inputs import Item, Unreadable
 from orchestrator.views.jobs import InputLine, JobView
 
 CHUNK: Final = 256 * 1024
+
+SURPRISES: Final = 5
+"""How often one chunk may meet inputs that grew behind our back: an earlier request that the daemon was still reading.
+"""
 
 
 class UploadLost(ClientError):
@@ -38,10 +42,11 @@ class Upload:
 
     async def run(self, items: AsyncIterator[Item | Unreadable]) -> None:
         """Uploads every item, then says that there are no more. Raises `ClientError`."""
-        async with trio.open_nursery(strict_exception_groups=False) as nursery:
-            nursery.start_soon(self._read, items)
-            while data := await self._next():
-                await self._send(data)
+        with one_error():
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._read, items)
+                while data := await self._next():
+                    await self._send(data)
         await self._complete()
 
     async def _read(self, items: AsyncIterator[Item | Unreadable]) -> None:
@@ -66,20 +71,23 @@ class Upload:
 
     async def _send(self, data: bytes) -> None:
         comeback = self._client.comeback()
-        unsure = False
+        unsure, surprises = False, 0
         while data:
             try:
                 if unsure:
                     view = await self._client.job(self._job)
-                    unsure = False
                 else:
                     view = await self._client.upload(self._job, self.sent, data)
-                    comeback.back()
+                unsure = False
+                comeback.back()
             except ClientError as error:
-                if not _worth_a_look(error):
-                    raise
-                await comeback.lost(error)
                 unsure = True
+                if isinstance(error, Refusal) and error.kind == "wrong_offset" and surprises < SURPRISES:
+                    surprises += 1  # what was thought to be lost arrives late
+                elif not is_gone(error):
+                    raise
+                else:
+                    await comeback.lost(error)
             else:
                 data = self._acknowledged(view, data)
 
@@ -100,7 +108,7 @@ class Upload:
             try:
                 await self._client.complete(self._job)
             except ClientError as error:
-                if not _worth_a_look(error):
+                if not is_gone(error):
                     raise
                 await comeback.lost(error)
             else:
@@ -113,9 +121,3 @@ def input_line(item: Item | Unreadable) -> InputLine:
     if isinstance(item, Unreadable):
         return InputLine(item.origin, problem=item.problem)
     return InputLine(item.origin, dict(item.fields))
-
-
-def _worth_a_look(error: ClientError) -> bool:
-    return isinstance(error, NoDaemon | DaemonLost) or (
-        isinstance(error, Refusal) and (error.kind == "wrong_offset" or error.status == 503)
-    )

@@ -85,7 +85,7 @@ class Wire:
             raise self._translate(error) from error
         self._check(response, response.content)
         try:
-            return msgspec.json.decode(response.content, type=type)
+            return msgspec.json.decode(response.content or b"null", type=type)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BadAnswer(f"{self.url} does not answer like a Headrace daemon of this version: {error}") from error
 

@@ -22,7 +22,7 @@ Examples:
 
 
 def events(
-    run: Annotated[str, typer.Argument(help="The run's id; `headrace ps --all` lists them.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run's id; `headrace ps --all` lists them.")],
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on with new ones until the run has ended.")
     ] = False,

@@ -233,6 +233,7 @@ app.command("show", epilog=job_manage.SHOW_EXAMPLES)(job_manage.show)
 app.command("results", epilog=job_manage.RESULTS_EXAMPLES)(job_manage.results)
 app.command("retry", epilog=job_manage.RETRY_EXAMPLES)(job_manage.retry)
 app.command("cancel", epilog=job_manage.CANCEL_EXAMPLES)(job_manage.cancel)
+app.command("rm")(job_manage.rm)
 
 
 def _job_id(name: str) -> str:

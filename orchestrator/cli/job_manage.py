@@ -1,4 +1,4 @@
-"""`headrace job ls|show|results|retry|cancel`: the jobs that a daemon knows."""
+"""`headrace job ls|show|results|retry|cancel|rm`: the jobs that a daemon knows."""
 
 import time
 from pathlib import Path
@@ -16,7 +16,7 @@ from orchestrator.client import Client
 from orchestrator.client_wire import DEFAULT_URL
 from orchestrator.views.jobs import LIVE_PHASES, JobView
 
-JobId = Annotated[str, typer.Argument(help="The job's id; `headrace job ls` lists them.")]
+JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id; `headrace job ls` lists them.")]
 
 LS_EXAMPLES: Final = """
 \b
@@ -124,6 +124,17 @@ def cancel(job: JobId, json: Json = False, url: Url = DEFAULT_URL) -> None:
 
     async def work(client: Client, ending: SignalEnd) -> int:
         _tell(await client.cancel_job(job), json=json)
+        return DONE
+
+    raise typer.Exit(speak(url, work))
+
+
+def rm(job: JobId, url: Url = DEFAULT_URL) -> None:
+    """Deletes a job that has ended, with its inputs and results."""
+
+    async def work(client: Client, ending: SignalEnd) -> int:
+        await client.remove_job(job)
+        print_text(f"{job} removed")
         return DONE
 
     raise typer.Exit(speak(url, work))

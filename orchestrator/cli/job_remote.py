@@ -22,13 +22,16 @@ from orchestrator.cli.progress import Display, LiveDisplay, NoDisplay, PlainDisp
 from orchestrator.cli.render import clean, print_json, print_text
 from orchestrator.cli.signals import SignalEnd
 from orchestrator.client import Client
-from orchestrator.client_errors import Refusal
+from orchestrator.client_errors import ClientError, Refusal, is_gone, one_error
 from orchestrator.client_upload import Upload
 from orchestrator.inputs import InputFormat, InputStream, Item, Unreadable, check_sources
 from orchestrator.jobs import chain, peek
 from orchestrator.outputs import OutputError, ResultWriter, open_output
 from orchestrator.template import Template
 from orchestrator.views.jobs import LIVE_PHASES, JobRequest, JobView
+
+FRUITLESS = 3
+"""How many daemons in a row may end without a result before the job is taken for what ends them."""
 
 
 class RemoteJob(Struct, frozen=True, kw_only=True):
@@ -69,6 +72,7 @@ class _JobCommand:
         self._view: JobView | None = None
         self._broken = ""
         self._cancel_wanted = trio.Event()
+        self._again = trio.Event()
         self._leave = trio.CancelScope()
         self._display: Display = NoDisplay(say)
         self._began = 0.0
@@ -101,8 +105,8 @@ class _JobCommand:
 
     async def _detach(self, items: AsyncIterator[Item | Unreadable]) -> int:
         self._ending.target = self
-        with self._leave:
-            async with trio.open_nursery(strict_exception_groups=False) as nursery:
+        with one_error(), self._leave:
+            async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._cancel_when_wanted)
                 await self._upload(items)
                 nursery.cancel_scope.cancel()
@@ -121,10 +125,11 @@ class _JobCommand:
         self._began = trio.current_time()
         self._ending.target = self
         self._display = self._choose_display(writer)
-        with self._display as display, self._leave:
+        with self._display as display, one_error(), self._leave:
+            self._client.tell = self._say
             if not self._options.quiet:
                 display.say(f"job {self._job} is with the daemon at {self._client.url}")
-            async with trio.open_nursery(strict_exception_groups=False) as nursery:
+            async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._upload, items)
                 nursery.start_soon(self._look)
                 nursery.start_soon(self._cancel_when_wanted)
@@ -141,23 +146,57 @@ class _JobCommand:
                 raise
 
     async def _follow(self, writer: ResultWriter) -> None:
-        rest = b""
-        async with aclosing(self._client.results(self._job, follow=True)) as blocks:
-            async for block in blocks:
-                whole, line_end, rest = (rest + block).rpartition(b"\n")
-                if not line_end or self._broken:
-                    continue
-                try:
-                    await writer.write(whole + line_end)
-                except OutputError as error:
-                    # Nobody gets the answers any more, so no more are paid for; those that are, the daemon keeps.
-                    self._broken = error.message
-                    self._cancel_wanted.set()
+        """Writes results until the job has ended. One that its daemon interrupted goes on with the next daemon."""
+        offset, rest, tries = 0, b"", 0
+        while True:
+            before = offset
+            async with aclosing(self._client.results(self._job, offset, follow=True)) as blocks:
+                async for block in blocks:
+                    offset += len(block)
+                    whole, line_end, rest = (rest + block).rpartition(b"\n")
+                    if line_end and not self._broken:
+                        await self._write(writer, whole + line_end)
+            self._view = await self._client.job(self._job)
+            if self._view.phase != "interrupted" or self._cancel_wanted.is_set():
+                return
+            tries = 0 if offset > before else tries + 1
+            if tries > FRUITLESS:
+                return
+            await self._go_on()
+
+    async def _write(self, writer: ResultWriter, lines: bytes) -> None:
+        try:
+            await writer.write(lines)
+        except OutputError as error:
+            # Nobody gets the answers any more, so no more are paid for; those that are, the daemon keeps.
+            self._broken = error.message
+            self._cancel_wanted.set()
+
+    async def _go_on(self) -> None:
+        """Asks for what the last daemon left undone: whoever waits here for the results still wants them."""
+        comeback = self._client.comeback()
+        while True:
+            try:
+                self._view = await self._client.retry_job(self._job)
+            except ClientError as error:
+                if isinstance(error, Refusal) and error.status == 409:
+                    break  # it is live again: somebody else asked, or an earlier request of ours arrived
+                if not is_gone(error):
+                    raise
+                await comeback.lost(error)
+            else:
+                comeback.back()
+                break
+        self._client.tell(f"job {self._job} goes on")
+        self._again.set()
 
     async def _look(self) -> None:
-        async with aclosing(self._client.watch_job(self._job)) as views:
-            async for view in views:
-                self._view = view
+        while True:
+            async with aclosing(self._client.watch_job(self._job)) as views:
+                async for view in views:
+                    self._view = view
+            self._again = trio.Event()
+            await self._again.wait()
 
     # Ending early
 
@@ -166,12 +205,12 @@ class _JobCommand:
         try:
             await self._client.cancel_job(self._job)
         except HeadraceError as error:
-            complain(f"the job could not be cancelled: {clean(error.message)}")
+            self._say(f"the job could not be cancelled: {error.message}")
 
     def end(self, signal_name: str) -> None:
         """The first signal: the daemon is asked to end the job, and its last results are waited for."""
         self._note = "cancelling, once more to leave it to the daemon"
-        self._display.say(f"headrace: {self._note}")
+        self._say(self._note)
         self._cancel_wanted.set()
 
     def hurry(self) -> None:
@@ -179,6 +218,9 @@ class _JobCommand:
         self._leave.cancel()
 
     # Showing
+
+    def _say(self, message: str) -> None:
+        self._display.say(f"headrace: {clean(message)}")
 
     def _choose_display(self, writer: ResultWriter) -> Display:
         options = self._options

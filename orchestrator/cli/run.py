@@ -35,7 +35,7 @@ from orchestrator.cli.options import (
 )
 from orchestrator.cli.run_embedded import EmbeddedRun, run_embedded
 from orchestrator.cli.run_remote import RemoteRun, run_remote
-from orchestrator.client import new_id
+from orchestrator.client_requests import new_id
 from orchestrator.client_wire import DEFAULT_URL
 from orchestrator.views.runs import AgentChoice, RunRequest
 
@@ -43,7 +43,7 @@ EXAMPLES: Final = """
 \b
 Examples:
   headrace run "Name three rivers of Norway"            the daemon's default model
-  headrace run --model gpt-5 --system "Be brief" "..."  another one
+  headrace run --model small --system "Be brief" "..."  another one
   headrace run researcher "Who owns the mill?"          a configured agent, with its tools
   cat letter.txt | headrace run summariser -            the task from standard input
   headrace run researcher "..." --max-rounds 5 --dollars 0.20 --detach

@@ -15,7 +15,7 @@ from orchestrator.cli.run_end import tell_end
 from orchestrator.cli.run_events import EventWords
 from orchestrator.cli.signals import SignalEnd
 from orchestrator.client import Client
-from orchestrator.client_errors import Refusal
+from orchestrator.client_errors import Refusal, one_error
 from orchestrator.views.runs import RunDetail, RunRequest
 
 
@@ -66,8 +66,8 @@ class _Following:
             say(f"run {clean(view.run)}: agent {clean(view.agent)}, model {clean(view.model) or 'the default'}")
         self._ending.target = self
         detail: RunDetail | None = None
-        with self._leave:
-            async with trio.open_nursery(strict_exception_groups=False) as nursery:
+        with one_error(), self._leave:
+            async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._cancel_when_asked)
                 detail = await self._follow()
                 nursery.cancel_scope.cancel()

@@ -22,7 +22,7 @@ Examples:
 
 
 def show(
-    run: Annotated[str, typer.Argument(help="The run's id; `headrace ps --all` lists them.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run's id; `headrace ps --all` lists them.")],
     json: Json = False,
     url: Url = DEFAULT_URL,
 ) -> None:

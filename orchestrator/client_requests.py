@@ -1,0 +1,132 @@
+"""What is asked of a daemon and answered at once: one method per route, typed by the views that both sides share."""
+
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final, Literal, TypeVar
+from urllib.parse import quote
+
+from orchestrator.client_errors import DaemonLost, Refusal
+from orchestrator.client_wire import JSON, Wire, encode
+from orchestrator.views.jobs import JobList, JobRequest, JobView
+from orchestrator.views.queue import CapabilitiesView, QueueView
+from orchestrator.views.runs import RunDetail, RunPage, RunRequest, RunView
+
+T = TypeVar("T")
+
+_LINES: Final = {"content-type": "application/jsonl"}
+
+
+def new_id() -> str:
+    """An id for a run or a job, chosen before it is asked for, so that a lost answer can be found out."""
+    return secrets.token_hex(8)
+
+
+class Requests:
+    """Single requests to one daemon. Every method raises `client_errors.ClientError`."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    @property
+    def url(self) -> str:
+        return self._wire.url
+
+    # The daemon
+
+    async def capabilities(self) -> CapabilitiesView:
+        return await self._wire.ask(CapabilitiesView, "GET", "/api/capabilities")
+
+    async def queue(self) -> QueueView:
+        return await self._wire.ask(QueueView, "GET", "/api/queue")
+
+    # Runs
+
+    async def start_run(self, request: RunRequest) -> RunView:
+        """Starts a run. Where `request.run` is set, an answer that was lost on its way is found out."""
+        return await self._create(RunView, "/api/runs", encode(request), self.run, request.run)
+
+    async def runs(
+        self,
+        *,
+        observed: Sequence[str] = (),
+        tenant: str = "",
+        job: str = "",
+        cursor: str = "",
+        size: int = 100,
+    ) -> RunPage:
+        """A page of the runs that match, the newest first; empty filters match all."""
+        given: dict[str, str | int | list[str]] = {
+            "size": size,
+            "state": list(observed),
+            "tenant": tenant,
+            "job": job,
+            "cursor": cursor,
+        }
+        params = {name: value for name, value in given.items() if value}
+        return await self._wire.ask(RunPage, "GET", "/api/runs", params=params)
+
+    async def run(self, run: str) -> RunDetail:
+        return await self._wire.ask(RunDetail, "GET", path_of("runs", run))
+
+    async def cancel_run(self, run: str, reason: Literal["cancelled", "interrupted"] = "cancelled") -> RunView:
+        """Asks for its end; the run is over when a later look says so."""
+        return await self._wire.ask(RunView, "POST", path_of("runs", run, "cancel"), params={"reason": reason})
+
+    # Jobs
+
+    async def create_job(self, request: JobRequest) -> JobView:
+        """Creates a job. Where `request.job` is set, an answer that was lost on its way is found out."""
+        return await self._create(JobView, "/api/jobs", encode(request), self.job, request.job)
+
+    async def jobs(self) -> JobList:
+        return await self._wire.ask(JobList, "GET", "/api/jobs")
+
+    async def job(self, job: str) -> JobView:
+        return await self._wire.ask(JobView, "GET", path_of("jobs", job))
+
+    async def upload(self, job: str, offset: int, data: bytes) -> JobView:
+        """Appends inputs, JSON Lines, at a byte offset. See `client_upload` for an upload that resumes."""
+        return await self._wire.ask(
+            JobView,
+            "PATCH",
+            path_of("jobs", job, "inputs"),
+            params={"offset": offset},
+            content=data,
+            headers=_LINES,
+            repeat=False,
+        )
+
+    async def complete(self, job: str) -> JobView:
+        """There will be no more inputs."""
+        return await self._wire.ask(JobView, "POST", path_of("jobs", job, "inputs", "complete"))
+
+    async def cancel_job(self, job: str) -> JobView:
+        return await self._wire.ask(JobView, "POST", path_of("jobs", job, "cancel"))
+
+    async def retry_job(self, job: str) -> JobView:
+        """Runs what failed, was cancelled or never began once more."""
+        return await self._wire.ask(JobView, "POST", path_of("jobs", job, "retry"), repeat=False)
+
+    async def remove_job(self, job: str) -> None:
+        """Deletes a job that has ended, with its inputs and results."""
+        await self._wire.ask(object, "DELETE", path_of("jobs", job), repeat=False)
+
+    async def _create(self, type: type[T], path: str, body: bytes, look: Callable[[str], Awaitable[T]], id: str) -> T:
+        """Creates something under an id of one's own. One request may be lost; the second tells whether it arrived."""
+        create = partial(self._wire.ask, type, "POST", path, content=body, headers=JSON, repeat=False)
+        try:
+            return await create()
+        except DaemonLost:
+            if not id:
+                raise
+        try:
+            return await create()
+        except Refusal as refusal:
+            if refusal.status != 409:
+                raise
+            return await look(id)
+
+
+def path_of(*parts: str) -> str:
+    return "/api/" + "/".join(quote(part, safe="") for part in parts)
