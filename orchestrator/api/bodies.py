@@ -117,6 +117,9 @@ def _explained(said: str, shape: Any) -> BadRequest:
     missing = _MISSING.fullmatch(problem)
     if missing:
         return BadRequest(f"{_join(path, missing['name'])}: is missing", _join(path, missing["name"]))
+    choices = _choices(_at(shapes.type_info(shape), path)) if problem.startswith("Invalid enum value") else []
+    if choices:
+        return BadRequest(f"{path}: must be one of {', '.join(choices)}", path)
     return BadRequest(f"{path or 'the body'}: {problem[:1].lower()}{problem[1:]}", path)
 
 
@@ -125,6 +128,11 @@ def _nearest(name: str, known: dict[str, shapes.Type]) -> str:
     if near:
         return f"; did you mean {near[0]}?"
     return f"; there are: {', '.join(known)}" if known else ""
+
+
+def _choices(shape: shapes.Type) -> list[str]:
+    parts = shape.types if isinstance(shape, shapes.UnionType) else (shape,)
+    return [str(value) for part in parts if isinstance(part, shapes.LiteralType) for value in part.values]
 
 
 def _join(path: str, name: str) -> str:

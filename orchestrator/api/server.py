@@ -124,7 +124,7 @@ class _Server:
     async def _serve(self, stream: trio.SocketStream) -> None:
         state = cast("LifespanState", {CUT: stream.socket.close})
         try:
-            await TCPServer(self._app, self._hypercorn, self._context, state, cast("Any", stream)).run()
+            await _Connection(self._app, self._hypercorn, self._context, state, cast("Any", stream)).run()
         except* Exception as group:
             _log.error("connection failed", exc_info=group)
         finally:
@@ -142,6 +142,14 @@ class _Server:
             while self._open:
                 self._all_closed = trio.Event()
                 await self._all_closed.wait()
+
+
+class _Connection(TCPServer):
+    """Hypercorn's connection, which ends with its client: as it is, an idle one would stay until its time is over."""
+
+    async def _read_data(self) -> None:
+        await super()._read_data()
+        await self.idle_task.stop()
 
 
 class _Log(Logger):
