@@ -68,7 +68,7 @@ class JobFolder:
             new.results.touch()
             _write_durably(new.path, record)
             if self.path.exists():  # rename would replace an empty folder
-                raise DuplicateJob(f"there is a folder {self.path} already")
+                raise DuplicateJob(f"the daemon's folder of jobs has something else called {self.path.name} in it")
             new.path.rename(self.path)
             _sync_folder(self.path.parent)
         except OSError as error:

@@ -52,11 +52,12 @@ def _is_blank(piece: bytes) -> bool:
 
 
 def count_inputs(path: Path) -> InputState:
-    """Reads a whole file of inputs. Raises `OSError`."""
+    """Reads a whole file of inputs, and makes sure that it is on disk. Raises `OSError`."""
     counter = LineCounter()
     with path.open("rb", buffering=0) as file:
         while data := file.read(BLOCK):
             counter.feed(data)
+        os.fsync(file.fileno())
     return counter.state
 
 

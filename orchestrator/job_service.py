@@ -12,6 +12,7 @@ The run service closes after this one, or runs of live items would count as canc
 import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -22,8 +23,8 @@ import trio
 from agents.errors import Draining, InvalidLimits
 from agents.spec import AgentSpec
 from orchestrator.catalogue import Catalogue
-from orchestrator.fuse import Fuse
-from orchestrator.job_entry import JobEntry, budget_of
+from orchestrator.job_driver import SHUTTING_DOWN, JobDriver, SetWeight
+from orchestrator.job_entry import JobEntry
 from orchestrator.job_errors import DuplicateJob, JobConflict, JobStorageError, UnknownJob
 from orchestrator.job_files import JobFiles, StoredJob
 from orchestrator.job_lines import NO_INPUTS
@@ -31,10 +32,9 @@ from orchestrator.job_plan import JobsConfig, plan_job
 from orchestrator.job_record import JobRecord
 from orchestrator.job_results import read_results
 from orchestrator.job_table import ResultTable
-from orchestrator.job_work import Ending, JobWork, RunsToEnd
+from orchestrator.job_work import RunsToEnd
 from orchestrator.views.jobs import JobList, JobRequest, JobView
 
-SHUTTING_DOWN: Final = "the daemon is shutting down"
 CANCELLED: Final = "cancelled on request"
 DEFAULTS: Final = JobsConfig()
 
@@ -43,9 +43,6 @@ WATCH_SECONDS: Final = 0.25
 
 THREADS: Final = 16
 """File operations of jobs at once; more wait their turn, so a slow disk takes no threads away from tools."""
-
-SetWeight = Callable[[str, str, float], None]
-"""Told of a tenant's job and its weight when the job begins, and of weight 1 when it has ended."""
 
 _log = structlog.get_logger("headrace.jobs")
 
@@ -68,15 +65,14 @@ class JobService:
         attempts: int = 1,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self._nursery = nursery
         self._files = JobFiles(data_dir / "jobs")
-        self._runs = runs
         self._catalogue = catalogue
-        self._on_weight = on_weight
         self._config = config
-        self._attempts = attempts
         self._wall = wall
         self._limiter = trio.CapacityLimiter(THREADS)
+        self._driver = JobDriver(
+            nursery, runs=runs, on_weight=on_weight, attempts=attempts, wall=wall, limiter=self._limiter
+        )
         self._jobs: dict[str, JobEntry] = {}
         self._making: set[str] = set()
         self._closed = False
@@ -121,7 +117,7 @@ class JobService:
         finally:
             self._making.remove(job)
         entry = self._add(StoredJob(record, NO_INPUTS, 0))
-        self._start(entry, ResultTable(), catalogue.agent(request.who))
+        self._begin(entry, ResultTable(), catalogue.agent(request.who))
         return entry.view()
 
     def view(self, job: str) -> JobView:
@@ -149,8 +145,7 @@ class JobService:
 
     async def complete(self, job: str) -> JobView:
         """There will be no more inputs. Repeating it changes nothing. Raises `JobConflict` for a last line torn off."""
-        entry = self._find(job)
-        async with entry.control:
+        async with self._control(job) as entry:
             if not entry.spool.complete:
                 self._refuse_if_closed()
                 await entry.spool.finish(lambda: entry.save(_completed))
@@ -158,12 +153,15 @@ class JobService:
 
     async def cancel(self, job: str) -> JobView:
         """Ends the job; for one that has ended it changes nothing."""
-        entry = self._find(job)
-        if entry.work is not None:
-            entry.work.stop("cancelled", CANCELLED)
-            async with entry.control:
-                if entry.live and not self._closed:
+        work = self._find(job).work
+        if work is not None:
+            work.stop("cancelled", CANCELLED)
+        async with self._control(job) as entry:
+            if work is not None and entry.work is work:
+                try:
                     await entry.save(_stopping)
+                except JobStorageError as error:  # it ends all the same
+                    _log.error("a cancellation could not be kept", job=job, problem=error.message)
         return entry.view()
 
     async def retry(self, job: str) -> JobView:
@@ -171,8 +169,7 @@ class JobService:
 
         Raises `JobConflict` while the job is live, `Draining`, `UnknownAgent`, `UnknownModel`, `JobStorageError`.
         """
-        entry = self._find(job)
-        async with entry.control:
+        async with self._control(job) as entry:
             if entry.live:
                 raise JobConflict(f"job {job} is live ({entry.phase}); it can be tried again when it has ended")
             self._refuse_if_closed()
@@ -184,18 +181,17 @@ class JobService:
             if unusable:
                 _log.warning("results that cannot be read count as not run", job=job, lines=unusable)
             await entry.save(lambda _: record)
-            self._start(entry, table, agent)
+            self._begin(entry, table, agent)
         return entry.view()
 
     async def remove(self, job: str) -> None:
-        """Deletes a job that has ended, with its inputs and results. Raises `JobConflict` while it is live."""
-        entry = self._find(job)
-        async with entry.control:
+        """Deletes a job that has ended, with its inputs and results. Raises `JobConflict`, `JobStorageError`."""
+        async with self._control(job) as entry:
             if entry.live:
                 raise JobConflict(f"job {job} is live ({entry.phase}); cancel it first")
-            entry.spool.close(UnknownJob(f"there is no job {job} any more"))
-            await trio.to_thread.run_sync(entry.folder.remove, limiter=self._limiter)
-            self._jobs.pop(job, None)
+            async with entry.spool.closed(UnknownJob(f"there is no job {job} any more")):
+                await trio.to_thread.run_sync(entry.folder.remove, limiter=self._limiter)
+            del self._jobs[job]
 
     def results(self, job: str, offset: int = 0, *, follow: bool = False) -> AsyncGenerator[bytes, None]:
         """The results from a byte offset on, whole lines; with `follow` new ones as they come, until the job ended.
@@ -217,9 +213,7 @@ class JobService:
         self._closed = True
         self._grace = min(self._grace, grace)
         for entry in self._jobs.values():
-            entry.spool.close(Draining(SHUTTING_DOWN))
-            if entry.work is not None:
-                entry.work.stop("interrupted", SHUTTING_DOWN, grace=grace)
+            self._close(entry)
 
     def hurry(self) -> None:
         """Takes live items away at once; their jobs are left `interrupted`."""
@@ -232,6 +226,16 @@ class JobService:
         while (entry := next((entry for entry in self._jobs.values() if entry.live), None)) is not None:
             await entry.ended.wait()
 
+    def _begin(self, entry: JobEntry, table: ResultTable, agent: AgentSpec) -> None:
+        self._driver.start(entry, table, agent)
+        if self._closed:  # meanwhile
+            self._close(entry)
+
+    def _close(self, entry: JobEntry) -> None:
+        entry.spool.close(Draining(SHUTTING_DOWN))
+        if entry.work is not None:
+            entry.work.stop("interrupted", SHUTTING_DOWN, grace=self._grace)
+
     def _refuse_if_closed(self) -> None:
         if self._closed:
             raise Draining(f"{SHUTTING_DOWN} and takes nothing new")
@@ -242,63 +246,19 @@ class JobService:
         except KeyError:
             raise UnknownJob(f"there is no job {job}") from None
 
+    @asynccontextmanager
+    async def _control(self, job: str) -> AsyncGenerator[JobEntry, None]:
+        """The job, for whoever changes where it stands; others wait for their turn."""
+        entry = self._find(job)
+        async with entry.control:
+            if self._jobs.get(job) is not entry:  # removed meanwhile
+                raise UnknownJob(f"there is no job {job} any more")
+            yield entry
+
     def _add(self, stored: StoredJob) -> JobEntry:
         entry = JobEntry(self._files.folder(stored.record.job), stored, self._limiter)
         self._jobs[entry.job] = entry
         return entry
-
-    def _start(self, entry: JobEntry, table: ResultTable, agent: AgentSpec) -> None:
-        record = entry.record
-        work = JobWork(
-            record,
-            entry.folder,
-            spool=entry.spool,
-            results=entry.results,
-            table=table,
-            runs=self._runs,
-            agent=agent,
-            budget=budget_of(record, table.summary(), self._wall()),
-            fuse=Fuse(record.workers, self._attempts),
-            limiter=self._limiter,
-        )
-        entry.begin(work)
-        self._set_weight(entry, record.request.weight)
-        if self._closed:  # meanwhile
-            entry.spool.close(Draining(SHUTTING_DOWN))
-            work.stop("interrupted", SHUTTING_DOWN, grace=self._grace)
-        self._nursery.start_soon(self._work, entry, work)
-
-    async def _work(self, entry: JobEntry, work: JobWork) -> None:
-        ending = Ending("interrupted", SHUTTING_DOWN)
-        try:
-            ending = await work.run()
-        except JobStorageError as error:
-            ending = Ending("failed", error.message)
-        except Exception as error:  # one job's fault ends that job, and not the daemon
-            _log.exception("a job broke off", job=entry.job)
-            ending = Ending("failed", f"something went wrong inside: {type(error).__name__}: {error}", work.begun)
-        finally:
-            with trio.CancelScope(shield=True):
-                await self._end(entry, ending)
-
-    async def _end(self, entry: JobEntry, ending: Ending) -> None:
-        async with entry.control:
-            record = entry.closing_record(ending, self._wall())
-
-            def keep() -> None:
-                entry.folder.sync_results()
-                entry.folder.save(record)
-
-            try:
-                await trio.to_thread.run_sync(keep, limiter=self._limiter)
-            except JobStorageError as error:
-                _log.error("a job's end could not be kept", job=entry.job, problem=error.message)
-            self._set_weight(entry, 1.0)
-            entry.end(record)
-
-    def _set_weight(self, entry: JobEntry, weight: float) -> None:
-        if entry.record.request.weight != 1.0:
-            self._on_weight(entry.record.request.tenant, entry.job, weight)
 
 
 def _stopping(record: JobRecord) -> JobRecord:

@@ -8,8 +8,8 @@ One upload at a time: a newer one takes over, since the older is usually a conne
 """
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import trio
@@ -88,6 +88,18 @@ class InputSpool:
         """Ends the upload under way and refuses others, with `error`; what came of it is kept."""
         self._closed = error
         self._interrupt(lambda: error)
+
+    @asynccontextmanager
+    async def closed(self, error: HeadraceError) -> AsyncGenerator[None, None]:
+        """Nothing is being appended inside the block, and nothing ever will be unless it fails."""
+        before, self._closed = self._closed, error
+        self._interrupt(lambda: error)
+        async with self._turn:
+            try:
+                yield
+            except BaseException:
+                self._closed = before
+                raise
 
     def _interrupt(self, why: Callable[[], HeadraceError]) -> None:
         self._why = why

@@ -162,11 +162,13 @@ class JobWork:
     def _ending(self, message: str) -> Ending:
         assert self._tail is not None
         left = self.begun
-        whole = self._tail.at_end and not left
         stopping = self.stopping
-        if stopping is not None and not (whole and stopping.phase == "interrupted"):
+        if stopping is not None and self._tail.at_end and not left and stopping.phase in ("interrupted", "cancelled"):
+            stopping = None  # it was whole before that took effect
+            message = ""
+        if stopping is not None:
             return msgspec.structs.replace(stopping, cancelled=left)
-        if message and stopping is None:  # an item under `fail_fast`, or results that cannot be written
+        if message:  # an item under `fail_fast`, or results that cannot be written
             return Ending("failed", message, left)
         if self._tail.problem:
             return Ending("failed", self._tail.problem, left)

@@ -8,12 +8,14 @@
 | the path knows no such method                                  | 405    | `Allow` names those it knows          |
 | the body did not arrive in time                                | 408    | the client was slow, and only it      |
 | an id exists already, an upload's offset is not the next one   | 409    | the client's picture is out of date   |
+| a job has ended, or has not, or has all its inputs             | 409    | likewise                              |
 | more bytes, or a larger call, than could ever be let in        | 413    | the same again fails again            |
 | the tenant's queue is full; the provider throttled to the end  | 429    | slow down: `Retry-After`              |
 | anything unexpected                                            | 500    | no details: they are in the log       |
 | the provider refuses this daemon's key or account              | 502    | not the client's fault, nor in its reach |
 | draining, no endpoint can serve, the owner has ended           | 503    | try again, later or elsewhere         |
 | a deadline or a clock ran out                                  | 504    | the answer did not come in time       |
+| the daemon's disk is full or read-only                         | 507    | whoever operates it has to look       |
 
 A deadline is 504 and not 408: 408 says that the *client* was slow to send, and some clients then send again at once.
 A provider's refusal of the request itself is 400 (413 where it says so) whatever its own status was: a provider's 401
@@ -54,6 +56,7 @@ STATUS: Final[Mapping[str, int]] = {
     "duplicate_run": 409,
     "duplicate_job": 409,
     "wrong_offset": 409,
+    "job_conflict": 409,
     "too_large": 413,
     "body_too_large": 413,
     "queue_full": 429,
@@ -65,6 +68,7 @@ STATUS: Final[Mapping[str, int]] = {
     "queue_timeout": 504,
     "call_timeout": 504,
     "wrong_version": 505,
+    "storage_error": 507,
 }
 
 INTERNAL: Final = ErrorBody(kind="internal_error", message="something went wrong inside; the daemon's log says what")

@@ -90,6 +90,10 @@ class Jobs(Protocol):
         """Runs what failed, was cancelled or never began once more. Raises `InputError` while the job is live."""
         ...
 
+    async def remove(self, job: str) -> None:
+        """Deletes a job that has ended, with its inputs and results. Raises `InputError` while it is live."""
+        ...
+
     def results(self, job: str, offset: int = 0, *, follow: bool = False) -> AsyncGenerator[bytes, None]:
         """The results from a byte offset on, whole lines; with `follow` new ones as they come, until the job ended."""
         ...
