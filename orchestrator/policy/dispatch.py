@@ -34,7 +34,7 @@ from orchestrator.policy.admission import Admission, Admitted
 from orchestrator.policy.booking import AttemptView, Booking
 from orchestrator.policy.config import DispatchConfig, TenantConfig
 from orchestrator.policy.decision import IDLE, Decision, Idle, Start, WaitUntil
-from orchestrator.policy.endpoints import HEADROOM, STICKY, EndpointState, Placement
+from orchestrator.policy.endpoints import ALONE, EndpointState, Placement
 from orchestrator.policy.estimate import Estimator
 from orchestrator.policy.fair_config import FairConfig
 from orchestrator.policy.fairness import FairQueue
@@ -167,7 +167,7 @@ class Dispatcher:
             look_again = min(look_again, place.until)
             if place.short_of == "in_flight":
                 break
-            if head is None and place.limit not in (STICKY, HEADROOM):
+            if head is None and place.limit not in ALONE:
                 head, obstacle = ticket, place
         self._quiet_until = look_again
         return self._rest()
@@ -258,9 +258,9 @@ class Dispatcher:
         """Settles an ended attempt everywhere. None: the call has its reply; otherwise what follows its failure."""
         error = outcome if isinstance(outcome, ModelError) else None
         self._booking.ended(ticket, attempt, outcome, now)
-        probed_after = ticket.endpoint.breaker.probed_after(sent=ticket.started)
-        if error is not None and not is_own_try(error, probed_after, self._config.retry):
-            ticket.probes += 1
+        if error is not None:
+            probed_after = ticket.endpoint.breaker.probed_after(sent=ticket.started)
+            ticket.probes += not is_own_try(error, probed_after, self._config.retry)
         ticket.endpoint.ended(ticket, error, now)
         self._quiet_until = -math.inf
         self._parking.release(ticket.tenant)
@@ -284,11 +284,12 @@ class Dispatcher:
         if call.elsewhere and error.retryable and self.outage(now) is not None:
             return GiveUp(error)
         streamed = ticket.streamed > 0 and call.deltas is not None and not call.restartable
-        if isinstance(error, Refused) and error.endpoint_fault and not streamed and self._another_may_take(ticket, now):
+        tries = max(1, ticket.attempts - ticket.probes)
+        if not streamed and now < ticket.deadline and self._another_may_take(error, ticket, tries, now):
             return RetryAt(now)
         return decide(
             error,
-            attempt=max(1, ticket.attempts - ticket.probes),
+            attempt=tries,
             streamed=streamed,
             now=now,
             deadline=ticket.deadline,
@@ -296,10 +297,11 @@ class Dispatcher:
             rng=self._rng,
         )
 
-    def _another_may_take(self, ticket: Ticket, now: float) -> bool:
-        """Whether an endpoint is left that has not refused the call; one that did has its breaker open."""
-        untried = ticket.attempts < len(self.endpoints)
-        return untried and any(endpoint.breaker.allows(now) for endpoint in self.endpoints)
+    def _another_may_take(self, error: ModelError, ticket: Ticket, tries: int, now: float) -> bool:
+        """Whether the call need not wait, since an endpoint is open to it that has not failed it."""
+        if isinstance(error, Refused):
+            return error.endpoint_fault and self._placement.another(ticket, now)
+        return error.retryable and tries < self._config.retry.attempts and self._placement.another(ticket, now)
 
     def _finish(self, ticket: Ticket) -> None:
         ticket.state = "done"

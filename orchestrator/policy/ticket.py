@@ -33,6 +33,7 @@ class Ticket:
         "delivered",
         "eligible_since",
         "endpoint",
+        "failed_at",
         "held_by",
         "input",
         "input_sigma",
@@ -110,7 +111,9 @@ class Ticket:
         self.state: TicketState = "new"
         self.stage: TicketStage = "sent"
         self.attempts = 0
+        # failed tries that were probes of an endpoint that is down; a bit for each endpoint that has failed the call
         self.probes = 0
+        self.failed_at = 0
         self.eligible_since = arrived
         self.started = 0.0
         self.streamed = 0.0

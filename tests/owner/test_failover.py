@@ -129,6 +129,47 @@ async def test_a_slow_endpoint_beside_a_fast_one(autojump_clock: trio.testing.Mo
     assert trio.current_time() <= alone + slow_call
 
 
+@pytest.mark.parametrize("error", [Overloaded("full", status=529), Throttled("slow down"), Unavailable("oops")])
+@pytest.mark.parametrize("ill", [1, 2])
+async def test_an_endpoint_that_fails_at_once_is_no_trap(
+    ill: int, error: ModelError, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Never busy, it could get every call again and again; a call asks it once, and waits for the one that serves."""
+    traps = [StagedBackend(f"trap {n}", step=0.001) for n in range(ill)]
+    for trap in traps:
+        trap.plan = lambda n, request: error
+    good = StagedBackend("good", step=2.0)
+    async with serving(*traps, good) as (_, fleet):
+        await fleet.send(200)
+    fleet.assert_all_served()
+    assert all(len(trap.sent) <= 200 for trap in traps)
+    assert trio.current_time() <= 200 / 4 * 12 + 5
+
+
+async def test_a_call_refused_for_long_moves_on_at_once(autojump_clock: trio.testing.MockClock) -> None:
+    """An endpoint that asks for a minute's (or an hour's) wait gets it, and its call goes to the other without any."""
+    for wait in (60.0, 3600.0):
+        gated, other = StagedBackend("gated", step=0.1), StagedBackend("other", step=0.1)
+        gated.plan = lambda n, request, wait=wait: Throttled("later", retry_after=wait)  # type: ignore[misc]
+        began = trio.current_time()
+        async with serving(gated, other, concurrency=ConcurrencyConfig(fixed=1)) as (_, fleet):
+            await fleet.send(40)
+        fleet.assert_all_served()
+        assert trio.current_time() - began < 60
+        assert len(gated.sent) == 1
+
+
+async def test_a_call_that_all_have_failed_goes_round(autojump_clock: trio.testing.MockClock) -> None:
+    """Its six tries are spread over three endpoints, so one failure each does not end it."""
+    backends = [StagedBackend(name, step=0.1) for name in ("a", "b", "c")]
+    for backend in backends:
+        backend.plan = lambda n, request: Overloaded("full", status=529) if n <= 1 else None
+    async with serving(*backends) as (_, fleet):
+        await fleet.send(1)
+    fleet.assert_all_served()
+    assert [len(backend.sent) for backend in backends].count(1) == 2
+
+
 GATE = 7.0
 
 
