@@ -9,7 +9,8 @@ import msgspec
 import trio
 from starlette.types import ASGIApp, Message
 
-from agents.messages import Delta, Message as Words, ModelReply, ModelRequest, Usage
+from agents.messages import Delta, ModelReply, ModelRequest, Usage
+from agents.messages import Message as Words
 from agents.port import Flow, OwnerPort, Priority
 from orchestrator.api.app import make_app
 from orchestrator.api.server import serve_http
@@ -291,7 +292,7 @@ async def served(services: Services, app: ASGIApp | None = None, **config: Any) 
 async def until(condition: Callable[[], bool]) -> None:
     """Waits until the condition holds."""
     with trio.fail_after(PATIENCE):
-        while not condition():
+        while not condition():  # noqa: ASYNC110  what is waited for lies behind sockets
             await trio.sleep(0.0005)
 
 

@@ -89,14 +89,18 @@ async def test_a_client_that_does_not_finish_its_request_head_is_closed(sent):
         await stream.aclose()
 
 
+async def trickle(stream: trio.SocketStream) -> None:
+    while True:
+        await stream.send_all(b"G")
+        await trio.sleep(0.005)
+
+
 async def test_a_client_that_trickles_its_request_head_is_closed_all_the_same():
     """Single bytes do not extend the time for a request head."""
     async with served(make_services(), idle_seconds=0.1) as surface:
         stream = await surface.connect()
         with trio.fail_after(PATIENCE), pytest.raises((trio.BrokenResourceError, trio.ClosedResourceError)):
-            while True:
-                await stream.send_all(b"G")
-                await trio.sleep(0.005)
+            await trickle(stream)
         await stream.aclose()
 
 
@@ -274,6 +278,11 @@ async def test_at_the_end_an_open_stream_is_told_and_closed():
             await surface.ended.wait()
 
 
+async def connect_for_ever(surface: Served) -> None:
+    while True:
+        await (await surface.connect()).aclose()
+
+
 async def test_at_the_end_a_handler_has_its_grace():
     """A call in flight when the end begins is still answered, and then its connection is closed."""
     backend = HeldBackend("headers")
@@ -284,9 +293,8 @@ async def test_at_the_end_a_handler_has_its_grace():
         stream = await surface.post("/api/calls", call_body())
         await until(lambda: backend.busy == 1)
         surface.closing.set()
-        with pytest.raises(OSError, match="connect"):
-            while True:
-                await (await surface.connect()).aclose()
+        with trio.fail_after(PATIENCE), pytest.raises(OSError, match="connect"):
+            await connect_for_ever(surface)
         backend.release("headers")
         assert b"one two" in await receive_rest(stream)
         await stream.aclose()
@@ -367,5 +375,5 @@ async def test_200_clients_that_close_their_sockets_at_random_leave_nothing():
 
 def test_settings_that_make_no_sense_are_refused_by_name():
     """A port that is none is refused, with its name."""
-    with pytest.raises(InvalidLimits, match="http.port"):
+    with pytest.raises(InvalidLimits, match=r"http\.port"):
         HttpConfig(port=70_000)
