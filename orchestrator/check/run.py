@@ -64,7 +64,7 @@ class Check:
         """Sends the requests and returns the report."""
         try:
             await self._greet_all()
-            for one in self._chosen():
+            while one := self._next():
                 request = one.build(self._subject.model, self._answers)
                 found = await self._sender.send(self._endpoint, one, request)
                 self._answers[one.name] = found
@@ -103,15 +103,15 @@ class Check:
         base = backend.config.base_url.rstrip("/")
         return "" if base.endswith("/v1") else f"the address {base} may lack /v1 at its end"
 
-    def _chosen(self) -> list[Ask]:
-        """The rest of the requests, without those that there are too few left for."""
-        dropped = {"unknown_model"} if self._subject.has_own_names else set()
+    def _next(self) -> Ask | None:
+        """The next request, once those are left out that there are too few left for; None if there is none."""
+        dropped = set(self._answers) | ({"unknown_model"} if self._subject.has_own_names else set())
         for name in ("", *probes.LEAST_NEEDED):
             dropped.add(name)
             rest = [one for one in probes.ASKS if one.name not in dropped]
-            if sum(one.at_once for one in rest) <= self._sender.left:
-                return rest
-        return []
+            if rest and sum(one.at_once for one in rest) <= self._sender.left:
+                return rest[0]
+        return None
 
     async def _try_other_field(self) -> None:
         """Where `max_tokens` bounded nothing, its other name may."""

@@ -114,16 +114,23 @@ def _of_flags(options: CheckOptions) -> _Chosen:
     if options.config is not None or options.endpoint:
         raise InvalidLimits("--config, --endpoint", "go with a backend of the configuration file, not with --upstream")
     name = options.upstream.rstrip("/")
-    config = config_from_flags(upstream=name, api_key_env=options.api_key_env)
     lines = [f'kind = "{name}"'] if name in ("local", "simulated") else ['kind = "openai"', f'base_url = "{name}"']
     if options.api_key_env is not None:
         lines.append(f'api_key_env = "{options.api_key_env}"')
     try:
+        config = config_from_flags(upstream=name, api_key_env=options.api_key_env)
         return structs.replace(_choose(config, UPSTREAM, options, shown=name), table=tuple(lines))
     except ConfigError as error:
-        problem = error.problems[0]
-        option = "--" + problem.path.rpartition(".")[2].replace("_", "-")
-        raise InvalidLimits("--upstream" if option == "--base-url" else option, problem.message) from None
+        raise _as_option(error) from None
+
+
+def _as_option(error: ConfigError) -> HeadraceError:
+    """A complaint about a key that an option stands for, as one about the option."""
+    path, message = error.problems[0].path, error.problems[0].message
+    if not path:
+        return InvalidLimits(*message.split(": ", 1)) if message.startswith("--") else error
+    option = "--" + path.rpartition(".")[2].lstrip("-").replace("_", "-")
+    return InvalidLimits("--upstream" if option == "--base-url" else option, message)
 
 
 def _choose(config: Config, backend: str, options: CheckOptions, *, shown: str) -> _Chosen:
