@@ -24,7 +24,7 @@ from agents.events import (
     ToolRefused,
     ToolStarted,
 )
-from agents.lifecycle import State
+from agents.lifecycle import State, StopReason
 from agents.port import Journal
 from orchestrator.instruments.books import APPEND_BOUNDS, Distribution
 from orchestrator.instruments.families import counter, gauge, histogram
@@ -70,6 +70,11 @@ class RunMetrics(Collector):
     def appended(self, seconds: float) -> None:
         """A journal took `seconds` to make events durable."""
         self._appends.observe(seconds)
+
+    def lost(self, run: str) -> None:
+        """An event of this run could not be kept: the run ends without a closing one (`agents.log`)."""
+        if self._open.pop(run, None) is not None:
+            self._finished[State.FAILED, StopReason.INTERNAL_ERROR] += 1
 
     def see(self, event: Event) -> None:
         """Takes in one event that was appended."""
@@ -137,7 +142,12 @@ class MeteredJournal:
 
     async def append(self, events: Sequence[Event]) -> None:
         started = self._clock()
-        await self._journal.append(events)
+        try:
+            await self._journal.append(events)
+        except BaseException:
+            for event in events:
+                self._metrics.lost(event.run)
+            raise
         self._metrics.appended(self._clock() - started)
         for event in events:
             self._metrics.see(event)

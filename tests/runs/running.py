@@ -1,7 +1,7 @@
 """A run service over a scripted model, with everything counted that could be left behind."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from agents.budget import Limits
 from agents.events import Event, decode
 from agents.money import Price, PriceList
-from agents.port import Flow, ModelPort, Priority
+from agents.port import Flow, Journal, ModelPort, Priority
 from agents.scripted import Script, ScriptedModel, ask, in_turn, say
 from agents.spec import AgentSpec
 from agents.tools import tool
@@ -62,6 +62,17 @@ class ScriptedModels:
         self.live[flow] -= 1
 
 
+class SlowJournal:
+    """A journal that takes a second for an append."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    async def append(self, events: Sequence[Event]) -> None:
+        await trio.sleep(1)
+        await self._journal.append(events)
+
+
 class World:
     """A service, what it was made from, and how to ask for runs."""
 
@@ -71,7 +82,7 @@ class World:
         config: RunsConfig,
         script: Script,
         latency: float,
-        catalogue: Catalogue,
+        journal: Callable[[Journal], Journal],
     ) -> None:
         self.models = ScriptedModels(script, latency)
         self.registry = CollectorRegistry()
@@ -79,9 +90,9 @@ class World:
         self.service = RunService(
             nursery,
             models=self.models,
-            catalogue=lambda: catalogue,
+            catalogue=lambda: CATALOGUE,
             config=config,
-            journal=lambda log: MeteredJournal(log, self.metrics),
+            journal=lambda log: MeteredJournal(journal(log), self.metrics),
             wall=lambda: EPOCH + trio.current_time(),
         )
 
@@ -95,6 +106,16 @@ class World:
     def open_in_metrics(self) -> float:
         """How many runs the metrics take for open."""
         return sum(s.value for m in self.registry.collect() if m.name == "headrace_runs" for s in m.samples)
+
+    def finished_in_metrics(self) -> dict[tuple[str, str], float]:
+        """How many runs the metrics saw end, by state and reason."""
+        return {
+            (sample.labels["state"], sample.labels["reason"]): sample.value
+            for metric in self.registry.collect()
+            if metric.name == "headrace_runs_finished"
+            for sample in metric.samples
+            if sample.name.endswith("_total")
+        }
 
     def assert_nothing_left(self) -> None:
         """No run is live by anybody's count."""
@@ -110,12 +131,9 @@ async def running(
     *,
     script: Script = SCRIPT,
     latency: float = 1.0,
-    catalogue: Catalogue = CATALOGUE,
-    wrap: Callable[[World], None] = lambda world: None,
+    journal: Callable[[Journal], Journal] = lambda log: log,
     **config: int,
 ) -> AsyncIterator[World]:
     """A service in a nursery that ends when its runs have."""
     async with trio.open_nursery() as nursery:
-        world = World(nursery, RunsConfig(**config), script, latency, catalogue)
-        wrap(world)
-        yield world
+        yield World(nursery, RunsConfig(**config), script, latency, journal)

@@ -226,10 +226,7 @@ async def test_a_lost_journal_fails_the_run_and_says_so(autojump_clock: Clock) -
 
     full = Full()
 
-    def wrap(world: World) -> None:
-        world.service._journal = lambda log: full
-
-    async with running(wrap=wrap) as world:
+    async with running(journal=lambda log: full) as world:
         run = await world.start()
         detail = await world.service.wait(run)
         assert (detail.reason, detail.state, detail.next) == ("internal_error", State.FAILED, "human")
@@ -238,6 +235,7 @@ async def test_a_lost_journal_fails_the_run_and_says_so(autojump_clock: Clock) -
             await world.start(run="second")
         with pytest.raises(UnknownRun):
             world.service.view("second")
+        assert world.finished_in_metrics() == {("failed", "internal_error"): 1}
     world.assert_nothing_left()
 
 
