@@ -26,7 +26,7 @@ _PAGE: Final = 1000
 
 
 def cancel(
-    runs: Annotated[list[str] | None, typer.Argument(help="Runs' ids.", metavar="[RUN]")] = None,
+    runs: Annotated[list[str] | None, typer.Argument(help="Runs' ids.", metavar="RUN")] = None,
     job: Annotated[str, typer.Option(help="End this job, and with it all its runs.")] = "",
     json: Json = False,
     url: Url = DEFAULT_URL,

@@ -1,6 +1,5 @@
 """`headrace job`: one prompt over many inputs."""
 
-import re
 from pathlib import Path
 from secrets import token_hex
 from typing import Annotated, Final, Literal
@@ -41,6 +40,7 @@ from orchestrator.cli.options import (
 from orchestrator.client_wire import DEFAULT_URL
 from orchestrator.template import Template
 from orchestrator.views.jobs import JobRequest
+from orchestrator.views.names import check_name
 from orchestrator.views.runs import AgentChoice
 
 START_EXAMPLES: Final = """
@@ -238,5 +238,4 @@ app.command("rm")(job_manage.rm)
 
 def _job_id(name: str) -> str:
     """An id that says whose it is, chosen here, so that a lost answer can be found out."""
-    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:40] or "job"
-    return f"{stem}-{token_hex(3)}"
+    return f"{check_name('--name', name)[:48]}-{token_hex(3)}"

@@ -10,7 +10,7 @@ from orchestrator.cli.connect import Json, Url, speak
 from orchestrator.cli.exits import DONE, say
 from orchestrator.cli.job_report import job_facts, job_row_table
 from orchestrator.cli.job_results import fetch_results
-from orchestrator.cli.render import console, print_json, print_text
+from orchestrator.cli.render import print_json, print_table, print_text
 from orchestrator.cli.signals import SignalEnd
 from orchestrator.client import Client
 from orchestrator.client_wire import DEFAULT_URL
@@ -65,7 +65,7 @@ def ls(
         if json:
             print_json({"jobs": jobs})
         else:
-            console().print(job_row_table(jobs, time.time()))
+            print_table(job_row_table(jobs, time.time()))
         return DONE
 
     raise typer.Exit(speak(url, work))
@@ -79,7 +79,7 @@ def show(job: JobId, json: Json = False, url: Url = DEFAULT_URL) -> None:
         if json:
             print_json(view)
         else:
-            console().print(job_facts(view, time.time()))
+            print_table(job_facts(view, time.time()))
         return DONE
 
     raise typer.Exit(speak(url, work))

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from orchestrator.cli.exits import DONE, SOME_FAILED, complain
 from orchestrator.cli.progress import duration, short
-from orchestrator.cli.render import age, cells, clean, columns, console, facts, money, tokens
+from orchestrator.cli.render import age, cells, clean, columns, facts, money, print_table, tokens
 from orchestrator.cli.signals import SignalEnd
 from orchestrator.views.jobs import LIVE_PHASES, JobView
 
@@ -32,7 +32,7 @@ def report_job(
         data = msgspec.json.encode(msgspec.structs.asdict(view) | {"exit_code": code})
         print(data.decode(), file=sys.stderr if results_on_stdout else sys.stdout, flush=True)
     elif not quiet:
-        console(stderr=results_on_stdout).print(_end_table(view))
+        print_table(_end_table(view), stderr=results_on_stdout)
     return code
 
 

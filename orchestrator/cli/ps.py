@@ -11,7 +11,7 @@ from rich.table import Table
 from orchestrator.cli.connect import Json, Url, speak
 from orchestrator.cli.exits import DONE, say
 from orchestrator.cli.progress import short
-from orchestrator.cli.render import age, cells, columns, console, print_json
+from orchestrator.cli.render import age, cells, columns, print_json, print_table
 from orchestrator.cli.signals import SignalEnd
 from orchestrator.client import Client
 from orchestrator.client_wire import DEFAULT_URL
@@ -74,7 +74,10 @@ def ps(
         if json:
             print_json(msgspec.structs.replace(page, runs=tuple(kept)))
             return DONE
-        console().print(runs_table(kept, time.time()))
+        if kept:
+            print_table(runs_table(kept, time.time()))
+        else:
+            say("no run is under way" if not every and not state else "no run matches")
         _summary(shown, page, narrowed=bool(state or tenant or job), every=every)
         return DONE
 

@@ -60,6 +60,18 @@ def console(*, stderr: bool = False) -> Console:
     return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
 
 
+def print_table(table: Table, *, stderr: bool = False) -> None:
+    """A table; in a pipe without the spaces that fill its last column."""
+    out = console(stderr=stderr)
+    if out.is_terminal:
+        out.print(table)
+        return
+    with out.capture() as capture:
+        out.print(table)
+    out.file.write("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()))
+    out.file.flush()
+
+
 def columns(*names: str, right: Iterable[str] = (), whole: Iterable[str] = ()) -> Table:
     """An empty table: a head and nothing else. `right` holds numbers; where it gets narrow, `whole` is cut last."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")

@@ -46,7 +46,9 @@ def next_words(detail: RunDetail) -> str:
 
 def used_words(run: RunView) -> str:
     """Rounds, tool calls, tokens, time and money, on one line."""
-    parts = [_many(run.rounds, "round"), _many(run.tool_calls, "tool call"), tokens(run.usage)]
+    parts = [_many(run.rounds, "round"), tokens(run.usage)]
+    if run.tool_calls:
+        parts.insert(1, _many(run.tool_calls, "tool call"))
     if run.started is not None and run.ended is not None:
         parts.append(duration(run.ended - run.started))
     if run.micro_dollars is not None:
@@ -116,7 +118,7 @@ def _block(message: Message) -> str:
     if message.content:
         lines.append(message.content)
     lines += [f"-> {call.name} {call.arguments}" for call in message.tool_calls]
-    return "\n".join(clean(line) for line in lines)
+    return "\n".join(lines)
 
 
 def _state(run: RunView) -> str:

@@ -7,7 +7,7 @@ import typer
 
 from orchestrator.cli.connect import Json, Url, speak
 from orchestrator.cli.exits import DONE
-from orchestrator.cli.render import clean, console, print_json
+from orchestrator.cli.render import print_json, print_table, print_text
 from orchestrator.cli.run_end import detail_table, transcript
 from orchestrator.cli.signals import SignalEnd
 from orchestrator.client import Client
@@ -33,12 +33,9 @@ def show(
         if json:
             print_json(detail)
             return DONE
-        out = console()
-        out.print(detail_table(detail, time.time()))
+        print_table(detail_table(detail, time.time()))
         for block in transcript(detail):
-            out.print(f"\n{block}", soft_wrap=True)
-        if detail.partial:
-            out.print(f"\n[last words]\n{clean(detail.partial)}", soft_wrap=True)
+            print_text(f"\n{block}")
         return DONE
 
     raise typer.Exit(speak(url, work))
