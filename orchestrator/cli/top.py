@@ -4,7 +4,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Final
 
 import trio
 import typer
@@ -23,8 +23,28 @@ from orchestrator.client_errors import ClientError, DaemonLost, NoDaemon, Refusa
 from orchestrator.client_wire import DEFAULT_URL
 from orchestrator.views.queue import QueueView
 
+EXAMPLES: Final = """
+\b
+A tenant's columns, calls and tokens being those of the last minute:
+  wt        weight                    share   its part of the service
+  q i/s/b   queued, by priority       due     what its weight asks for among
+  live      in flight                         those who wait
+  call/m    answered calls            mean    wait of the calls sent
+  fail/m    failed calls              oldest  wait of the one that waits longest
+  tok/m     tokens                    held by what its next call waits for
+
+\b
+Examples:
+  headrace top
+  headrace top --once | head
+  headrace top --json --once | jq '.backends[].tenants[] | {tenant, held_by}'
+"""
+
 INTERVAL = 1.0
 """Seconds between two looks, and between two tries to find a daemon that is gone."""
+
+SILENT = 5.0
+"""Seconds without a word after which what is shown is called old."""
 
 PIPE_WIDTH = 160
 
@@ -43,30 +63,30 @@ class Board:
     def __init__(self, url: str) -> None:
         self.url = url
         self.view: QueueView | None = None
-        self._gone_since: float | None = None
+        self._heard_at = 0.0
         self._why = ""
 
     def heard(self, view: QueueView) -> None:
         self.view = view
-        self._gone_since = None
+        self._heard_at = trio.current_time()
+        self._why = ""
 
     def lost(self, error: ClientError) -> bool:
         """Notes that the daemon is gone; True if that is news."""
-        news = self._gone_since is None
-        if news:
-            self._gone_since = trio.current_time()
+        news = not self._why
         self._why = error.message
         return news
 
     def lines(self, width: int, height: int, glyphs: Glyphs) -> list[Text]:
-        """The board in that size, with the age of what it shows if the daemon is gone."""
-        gone = ""
-        if self._gone_since is not None:
-            away = span(trio.current_time() - self._gone_since)
-            gone = f"daemon gone, trying again; this is from {away} ago ({self._why})"
+        """The board in that size, with the age of what it shows if the daemon is gone or silent."""
         if self.view is None:
-            text = gone or f"asking the daemon at {self.url}"
-            return [fit(Text(f" {name_of(text)}"), width, glyphs)]
+            return [fit(Text(f" asking the daemon at {name_of(self.url)}"), width, glyphs)]
+        gone = ""
+        silent = trio.current_time() - self._heard_at
+        if self._why:
+            gone = f"daemon gone, trying again; this is from {span(silent)} ago: {self._why}"
+        elif silent > SILENT:
+            gone = f"the daemon says nothing; this is from {span(silent)} ago"
         return board_lines(self.view, width=width, height=height, gone=gone, glyphs=glyphs)
 
 
@@ -125,26 +145,17 @@ async def print_once(views: Views, console: Console, *, json: bool) -> None:
             if json:
                 print_json(view)
             else:
-                console.print(page(board_lines(view, width=console.width, glyphs=glyphs_of(console))))
+                lines = board_lines(view, width=console.width, glyphs=glyphs_of(console))
+                for line in lines:
+                    line.rstrip()
+                console.print(page(lines))
             return
 
 
 def top(url: Url = DEFAULT_URL, once: Once = False, json: Lines = False) -> None:
-    """Shows live who waits for what: queues, limits, shares, runs.
+    """Shows who waits for what, live: queues, limits, shares, runs.
 
-    On a terminal it redraws itself every second until q or Ctrl-C; in a pipe it prints the board once.
-
-    Per backend: endpoints with their calls in flight, and limits with the part in use. Per tenant: weight (wt), calls
-    queued as interactive/standard/batch (q i/s/b) and in flight (live), calls and tokens of the last minute, its share
-    of the service beside what its weight asks for among those who wait (due), waits, and what holds its next call.
-
-    Examples:
-
-      headrace top
-
-      headrace top --once
-
-      headrace top --json --once | jq '.backends[].tenants[] | {tenant, oldest_wait, held_by}'
+    On a terminal the board is drawn again every second, until q or Ctrl-C. In a pipe it is printed once.
     """
     raise typer.Exit(speak(url, partial(_work, once=once, json=json), interrupted=""))
 

@@ -30,6 +30,11 @@ def name_of(text: str) -> str:
     return brief(text, NAME_MOST)
 
 
+def clip(text: Text, width: int, glyphs: Glyphs) -> Text:
+    """The text in at most `width` cells."""
+    return text if text.cell_len <= width else fit(text, width, glyphs)
+
+
 def fit(text: Text, width: int, glyphs: Glyphs, *, right: bool = False) -> Text:
     """The text in exactly `width` cells: cut at its end, or padded."""
     size = text.cell_len

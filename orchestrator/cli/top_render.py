@@ -14,7 +14,7 @@ from rich.text import Text
 
 from agents.lifecycle import TERMINAL
 from orchestrator.cli.progress import duration
-from orchestrator.cli.top_cells import UNICODE, Glyphs, bar, few, fit, name_of, percent, span
+from orchestrator.cli.top_cells import UNICODE, Glyphs, bar, clip, few, fit, name_of, percent, span
 from orchestrator.cli.top_tenants import tenant_lines
 from orchestrator.views.queue import BackendView, EndpointView, LimitView, QueueView
 
@@ -44,10 +44,10 @@ class Detail(IntEnum):
 def board_lines(
     view: QueueView, *, width: int, height: int | None = None, gone: str = "", glyphs: Glyphs = UNICODE
 ) -> list[Text]:
-    """The board in at most `height` lines of at most `width` cells. `gone` says that what is shown is old, and why."""
-    lines = _header(view, width, glyphs)
-    if gone:
-        lines.append(fit(Text(f" {name_of(gone)}", "bold red"), width, glyphs))
+    """The board in at most `height` lines of at most `width` cells. `gone` says that what is shown is old, and why; it
+    stands on a line that is empty otherwise, so that nothing moves.
+    """
+    lines = [*_header(view, width, glyphs), Text(f" {name_of(gone)}", "bold red")]
     if not view.backends:
         lines.append(Text(" no backends"))
     room = None if height is None else height - len(lines)
@@ -55,9 +55,10 @@ def board_lines(
     shares: Sequence[int | None] = [None] * len(blocks)
     if room is not None:
         shares = _deal(room - _lines_of(blocks), [_table_size(backend) for backend in view.backends])
-    for backend, block, share in zip(view.backends, blocks, shares, strict=True):
-        lines += [Text(), *block, *tenant_lines(backend, width, share, glyphs)]
-    return lines if height is None else _cut(lines, height, width, glyphs)
+    for index, (backend, block, share) in enumerate(zip(view.backends, blocks, shares, strict=True)):
+        lines += [Text()] if index else []
+        lines += [*block, *tenant_lines(backend, width, share, glyphs)]
+    return [clip(line, width, glyphs) for line in (lines if height is None else _cut(lines, height))]
 
 
 def _blocks(backends: Sequence[BackendView], width: int, room: int | None, glyphs: Glyphs) -> list[list[Text]]:
@@ -72,15 +73,15 @@ def _blocks(backends: Sequence[BackendView], width: int, room: int | None, glyph
 
 
 def _lines_of(blocks: Sequence[Sequence[Text]]) -> int:
-    """An empty line stands before each."""
-    return sum(1 + len(block) for block in blocks)
+    """An empty line stands between them."""
+    return sum(len(block) for block in blocks) + max(len(blocks) - 1, 0)
 
 
-def _cut(lines: list[Text], height: int, width: int, glyphs: Glyphs) -> list[Text]:
+def _cut(lines: list[Text], height: int) -> list[Text]:
     if len(lines) <= height:
         return lines
     left = len(lines) - height + 1
-    return [*lines[: height - 1], fit(Text(f" and {left} more lines: the screen is too small", "dim"), width, glyphs)]
+    return [*lines[: height - 1], Text(f" and {left} more lines: the screen is too small", "dim")]
 
 
 def _header(view: QueueView, width: int, glyphs: Glyphs) -> list[Text]:
@@ -96,7 +97,7 @@ def _header(view: QueueView, width: int, glyphs: Glyphs) -> list[Text]:
         runs.append(f"; ended: {_counts(ended)}", "dim")
     jobs = Text(f"{view.jobs:,} live job{'' if view.jobs == 1 else 's'} ")
     first = Text.assemble(fit(title, max(width - jobs.cell_len, 0), glyphs), jobs)
-    return [fit(first, width, glyphs), fit(runs, width, glyphs)]
+    return [first, runs]
 
 
 ENDED = frozenset(state.value for state in TERMINAL)
@@ -142,16 +143,16 @@ def _endpoints(backend: BackendView, detail: Detail, width: int, glyphs: Glyphs)
     ):
         if count or word in ("queued", "in flight"):
             title.append(f"   {count:,} {word}")
-    lines = [fit(title, width, glyphs)]
     if detail is Detail.SUMMARY:
-        return [*lines, fit(_summary(backend.endpoints), width, glyphs)]
+        return [title, _summary(backend.endpoints)]
+    lines = [title]
     names = min(max((len(name_of(endpoint.name)) for endpoint in backend.endpoints), default=0), NAME_MOST)
     for endpoint in backend.endpoints:
         line = _endpoint(endpoint, names, glyphs)
         if detail is Detail.LINES and endpoint.limits:
             fullest = max(endpoint.limits, key=lambda limit: limit.used + limit.others)
             line = Text.assemble(line, "   ", _brief_limit(fullest, width - line.cell_len - 3, glyphs))
-        lines.append(fit(line, width, glyphs))
+        lines.append(line)
         if detail is Detail.LIMITS:
             lines += _limits(endpoint.limits, width, glyphs)
     return lines
@@ -202,7 +203,7 @@ def _limits(limits: Sequence[LimitView], width: int, glyphs: Glyphs) -> list[Tex
             line.append_text(fit(_limit(limit, cell, glyphs), cell, glyphs))
             line.append("  ")
         line.rstrip()
-        lines.append(fit(line, width, glyphs) if line.cell_len > width else line)
+        lines.append(line)
     return lines
 
 

@@ -67,22 +67,21 @@ def tenant_lines(backend: BackendView, width: int, most: int | None, glyphs: Gly
         room = max(most - 2, 0)
     shown, left = rows[:room], rows[room:]
     if not shown:
-        return [_more(rows, width, glyphs, f"{len(rows) + hidden:,} tenants")]
-    lines = _table(shown, rows, width, glyphs)
+        return [_more(rows, f"{len(rows) + hidden:,} tenants")]
+    lines = _table(shown, width, glyphs)
     if left or hidden:
-        lines.append(_more(left, width, glyphs, f"and {len(left) + hidden:,} more"))
+        lines.append(_more(left, f"and {len(left) + hidden:,} more"))
     return lines
 
 
-def _more(left: Sequence[Row], width: int, glyphs: Glyphs, who: str) -> Text:
+def _more(left: Sequence[Row], who: str) -> Text:
     queued = sum(row.queued for row in left)
     live = sum(row.tenant.in_flight for row in left)
-    text = f" {who}: {queued:,} queued, {live:,} in flight"
-    return fit(Text(text, style="dim"), width, glyphs)
+    return Text(f" {who}: {queued:,} queued, {live:,} in flight", "dim")
 
 
-def _table(shown: Sequence[Row], rows: Sequence[Row], width: int, glyphs: Glyphs) -> list[Text]:
-    """The title and the rows that are shown; widths are by all `rows`, so that they do not depend on the height."""
+def _table(rows: Sequence[Row], width: int, glyphs: Glyphs) -> list[Text]:
+    """The title and the rows, in columns as wide as what stands in them."""
     cells = {column.title: [column.cell(row, glyphs) for row in rows] for column in COLUMNS}
     sizes = {
         column.title: max(column.least, len(column.title), *(cell.cell_len for cell in cells[column.title]))
@@ -97,12 +96,12 @@ def _table(shown: Sequence[Row], rows: Sequence[Row], width: int, glyphs: Glyphs
     title = [fit(Text("tenant"), name, glyphs)]
     title += [fit(Text(column.title), sizes[column.title], glyphs, right=column.right) for column in chosen]
     title.append(fit(Text("held by"), held, glyphs))
-    lines = [_line(title, width, glyphs, "bold")]
-    for index, row in enumerate(shown):
+    lines = [_line(title, "bold")]
+    for index, row in enumerate(rows):
         parts = [fit(Text(name_of(row.tenant.tenant)), name, glyphs)]
         parts += [fit(cells[column.title][index], sizes[column.title], glyphs, right=column.right) for column in chosen]
         parts.append(fit(Text(_held(row.tenant.held_by), _held_style(row.tenant.held_by)), held, glyphs))
-        lines.append(_line(parts, width, glyphs, "" if row.queued or row.tenant.in_flight else "dim"))
+        lines.append(_line(parts, "" if row.queued or row.tenant.in_flight else "dim"))
     return lines
 
 
@@ -122,7 +121,7 @@ def _chosen(rows: Sequence[Row], sizes: dict[str, int], width: int) -> list[Colu
     return chosen
 
 
-def _line(parts: Sequence[Text], width: int, glyphs: Glyphs, style: str) -> Text:
+def _line(parts: Sequence[Text], style: str) -> Text:
     line = Text(" ")
     for index, part in enumerate(parts):
         if index:
@@ -130,7 +129,7 @@ def _line(parts: Sequence[Text], width: int, glyphs: Glyphs, style: str) -> Text
         line.append_text(part)
     line.rstrip()
     line.stylize_before(style)
-    return fit(line, width, glyphs) if line.cell_len > width else line
+    return line
 
 
 def _held(held_by: str) -> str:
