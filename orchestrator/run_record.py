@@ -5,10 +5,13 @@ kept. The wall clock is looked at once, when the run is created; all other times
 clock, so a clock that is set meanwhile makes no run end before it began.
 """
 
+from collections.abc import Coroutine
+from typing import Any
+
 import msgspec
 import trio
 
-from agents.lifecycle import State
+from agents.lifecycle import Lifecycle, State
 from agents.loop import AgentRun, Taken, Taker
 from agents.observation import observed
 from agents.port import Flow, Priority
@@ -30,7 +33,19 @@ class RunRecord:
     `counted` says whether it takes one of its tenant's places.
     """
 
-    __slots__ = ("_created_at", "_done", "_ended", "_run", "counted", "created", "flow", "log", "number", "priority")
+    __slots__ = (
+        "_created_at",
+        "_done",
+        "_ended",
+        "_lifecycle",
+        "_run",
+        "counted",
+        "created",
+        "flow",
+        "log",
+        "number",
+        "priority",
+    )
 
     def __init__(
         self,
@@ -51,6 +66,7 @@ class RunRecord:
         self.created = created
         self._created_at = now
         self._run: AgentRun | None = run
+        self._lifecycle: Lifecycle | None = run.progress.lifecycle
         self._ended: tuple[RunView, RunResult] | None = None
         self._done: trio.Event | None = None
 
@@ -61,15 +77,16 @@ class RunRecord:
 
     @property
     def state(self) -> State:
-        return self._live.state if self._ended is None else self._ended[1].state
+        lifecycle = self._lifecycle
+        return self.result.state if lifecycle is None else lifecycle.state
 
     @property
     def ended(self) -> bool:
         return self._ended is not None
 
-    async def drive(self, room: trio.CapacityLimiter) -> RunResult:
+    def drive(self, room: trio.CapacityLimiter) -> Coroutine[Any, Any, RunResult]:
         """Runs it to its end; see `AgentRun.drive`."""
-        return await self._live.drive(room)
+        return self._live.drive(room)
 
     def cancel(self, reason: Taken = "cancelled", message: str = "", source: Taker = "user") -> None:
         """Takes the run away; one that has ended stays as it is."""
@@ -81,7 +98,7 @@ class RunRecord:
         result = self._live.result
         assert result is not None, f"run {self.run} was left without a result"
         self._ended = (self._view(result.message, self._wall(now), result), result)
-        self._run = None
+        self._run = self._lifecycle = None
         self.log.close()
         if self._done is not None:
             self._done.set()
