@@ -4,6 +4,7 @@ What is said of a backend holds for each of its endpoints, limits too: two endpo
 a minute. An endpoint's own table says what is different for it.
 """
 
+import re
 from typing import Annotated, Any, ClassVar, Final, Literal
 from urllib.parse import urlsplit
 
@@ -21,6 +22,8 @@ from orchestrator.policy.estimate import ServiceWeights
 from orchestrator.policy.fair_config import FairConfig
 from orchestrator.policy.headroom import HeadroomConfig
 from orchestrator.policy.retry import RetryConfig
+
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 NO_KEYS: Final = (
     "keys do not belong in this file; name the environment variable that holds it with api_key_env, "
@@ -41,12 +44,15 @@ class EndpointKeys(LimitKeys, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class BackendKeys(EndpointKeys, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What all kinds of backend have: see `policy.config.DispatchConfig` and `attempt.Clocks`."""
+    """What all kinds of backend have: see `policy.config.DispatchConfig` and `attempt.Clocks`.
+
+    `token_weights` are the service that tokens are worth; a local backend's `weights` is a file.
+    """
 
     clocks: Clocks = field(default_factory=Clocks)
     retry: RetryConfig = field(default_factory=RetryConfig)
     fair: FairConfig = field(default_factory=FairConfig)
-    weights: ServiceWeights = field(default_factory=ServiceWeights)
+    token_weights: ServiceWeights = field(default_factory=ServiceWeights)
     default_max_tokens: Count = 4096
     sticky_seconds: NotNegative = 2.0
 
@@ -76,6 +82,9 @@ class ServerKeys(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if self.api_key_env is not None and self.api_key_file is not None:
             raise InvalidLimits("api_key_file", "give it or api_key_env, not both")
+        if self.api_key_env is not None and not _VARIABLE.fullmatch(self.api_key_env):
+            # not quoted: it may well be the key
+            raise InvalidLimits("api_key_env", "must be the name of an environment variable, not the key itself")
         if self.base_url is not None:
             _check_url(self.base_url)
 

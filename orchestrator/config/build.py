@@ -17,7 +17,7 @@ from orchestrator.config.backend_tables import LocalTable, OpenAITable, ServerKe
 from orchestrator.config.catalogue import ModelPrices, build_catalogue, default_of
 from orchestrator.config.find import beside
 from orchestrator.config.policy import EndpointRules, dispatch_of, policy_of, rules_of
-from orchestrator.config.problems import ConfigError, Problem, show_path
+from orchestrator.config.problems import ConfigError, Problem, show_path, words_of
 from orchestrator.config.schema import Config
 from orchestrator.owner_config import Endpoint, OwnerConfig
 
@@ -111,4 +111,4 @@ def _problem(config: Config, backend: str, endpoint: str, error: InvalidLimits) 
         key, own = field.partition(".")[0], table.endpoints[endpoint].server.given()
         if key in own or key not in table.server.given():
             path = (*path, "endpoints", endpoint)
-    return Problem(f"{show_path(path)}.{field}", error.message.removeprefix(f"{error.field}: "))
+    return Problem(f"{show_path(path)}.{field}", words_of(error))

@@ -11,7 +11,7 @@ from agents.tools import Tool
 from orchestrator.catalogue import ANY_MODEL, Catalogue, Target, TenantRules
 from orchestrator.config.agent_tables import AgentTable
 from orchestrator.config.find import folder
-from orchestrator.config.problems import ConfigError, Problem, show_path
+from orchestrator.config.problems import ConfigError, Problem, show_path, words_of
 from orchestrator.config.references import default_model
 from orchestrator.config.schema import Config, ModelTable, TenantTable
 from orchestrator.config.tools import import_tool
@@ -46,7 +46,7 @@ def build_catalogue(config: Config, today: datetime.date) -> Catalogue:
             tools[name] = import_tool(name, tool, folder(config))
         except InvalidLimits as error:
             path = show_path(("tools", name, error.field))
-            problems.append(Problem(path, error.message.removeprefix(f"{error.field}: ")))
+            problems.append(Problem(path, words_of(error)))
     models = targets_of(config)
     default = default_of(config)
     agents: dict[str, AgentSpec] = {}

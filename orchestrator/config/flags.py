@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from agents.errors import InvalidLimits
 from orchestrator.config.decode import decode_table
-from orchestrator.config.problems import ConfigError, Problem
+from orchestrator.config.problems import ConfigError, Problem, words_of
 from orchestrator.config.schema import Config
 from orchestrator.policy.limitspec import Counted
 
@@ -43,7 +43,7 @@ def config_from_flags(
     try:
         backend |= _kind(upstream, api_key_env)
     except InvalidLimits as error:
-        problems.append(Problem("", error.message))
+        problems.append(Problem(error.field, words_of(error)))
         backend["kind"] = "simulated"
     document = {
         "daemon": _said({"default_model": model or None, **(daemon or {})}),

@@ -13,7 +13,7 @@ from agents.port import Priority
 from orchestrator.backend_choice import engine_room
 from orchestrator.backends.local_config import LocalConfig
 from orchestrator.config.backend_tables import BackendTable, EndpointKeys, EndpointTable, LocalTable, OpenAITable
-from orchestrator.config.problems import Problem, show_path
+from orchestrator.config.problems import Problem, show_path, words_of
 from orchestrator.config.schema import Config, TenantTable
 from orchestrator.owner_config import EndpointLimits
 from orchestrator.policy.breaker import BreakerConfig
@@ -58,7 +58,7 @@ def dispatch_of(config: Config, backend: str) -> DispatchConfig:
     return DispatchConfig(
         fair=table.fair,
         tenants={name: _tenant(tenant) for name, tenant in config.tenants.items()},
-        weights=table.weights,
+        weights=table.token_weights,
         retry=table.retry,
         admission=config.daemon.admission,
         default_max_tokens=table.default_max_tokens,
@@ -92,7 +92,7 @@ def check_policies(config: Config, note: Callable[[Problem], object]) -> None:
         try:
             policy_of(config, backend)
         except InvalidLimits as error:
-            note(Problem(error.field, error.message.removeprefix(f"{error.field}: ")))
+            note(Problem(error.field, words_of(error)))
 
 
 def _rules(table: BackendTable, endpoint: EndpointTable | None, path: tuple[str, ...]) -> EndpointRules:
@@ -107,7 +107,7 @@ def _rules(table: BackendTable, endpoint: EndpointTable | None, path: tuple[str,
             headroom=_headroom(keys.headroom, engine),
         )
     except InvalidLimits as error:
-        message = error.message.removeprefix(f"{error.field}: ")
+        message = words_of(error)
         raise InvalidLimits(f"{show_path(path)}.{error.field}", message) from None
 
 

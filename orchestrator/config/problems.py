@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from agents.errors import HeadraceError
+from agents.errors import HeadraceError, InvalidLimits
 
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -38,6 +38,11 @@ class ConfigError(HeadraceError):
         else:
             lines = "".join(f"\n  {problem}" for problem in self.problems)
             super().__init__(f"{lead}: {len(self.problems)} problems{lines}")
+
+
+def words_of(error: InvalidLimits) -> str:
+    """What the error says of its field, without the field."""
+    return error.message.removeprefix(f"{error.field}: ")
 
 
 def show_path(path: Path) -> str:

@@ -23,12 +23,15 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct, inspect
 
 from agents.errors import InvalidLimits
-from orchestrator.config.problems import Path, Problem, choice, nearest, show_path
+from orchestrator.config.problems import Path, Problem, choice, nearest, show_path, words_of
 
 T = TypeVar("T", bound=Struct)
 
 _BAD: Final = object()
 """What is read where something was wrong; the problem has been noted."""
+
+_LARGE: Final = 2**63
+"""TOML promises whole numbers up to this size."""
 
 _BOUNDS: Final[Sequence[tuple[str, str, Callable[[float, float], bool]]]] = (
     ("gt", "above", operator.gt),
@@ -153,7 +156,7 @@ class Reader:
             field = field.partition(".")[2]
         shown = show_path(path)
         where = f"{shown}.{field}" if shown and field else shown or field
-        self.problems.append(Problem(where, error.message.removeprefix(f"{error.field}: ")))
+        self.problems.append(Problem(where, words_of(error)))
         return _BAD
 
     def _unknown(self, key: str, struct: inspect.StructType, path: Path) -> Any:
@@ -182,6 +185,8 @@ class Reader:
         self, value: object, kind: inspect.IntType | inspect.FloatType | inspect.DecimalType, path: Path
     ) -> Any:
         assert isinstance(value, int | float)
+        if isinstance(value, int) and not -_LARGE < value < _LARGE:
+            return self.wrong(path, "is too large a number")
         if math.isnan(value):
             return self.wrong(path, "must be a number, not NaN")
         if isinstance(kind, inspect.DecimalType):
@@ -190,10 +195,7 @@ class Reader:
             limit = getattr(kind, bound)
             if limit is not None and not holds(value, limit):
                 return self.wrong(path, f"must be {words} {limit:g}, not {value:g}")
-        try:
-            return value if isinstance(kind, inspect.IntType) else float(value)
-        except OverflowError:
-            return self.wrong(path, "is too large a number")
+        return value if isinstance(kind, inspect.IntType) else float(value)
 
 
 @cache
@@ -210,11 +212,13 @@ def slots_of(cls: type[Struct]) -> Mapping[str, Slot]:
     for field in struct_type(cls).fields:
         marks = marks_of(field)
         if "flat" in marks:
-            for inner in struct_type(flat_class(cls, field.name)).fields:
-                if inner.name not in marks["flat"]:
-                    slots[inner.name] = Slot(inner.name, field.name, inner)
-        elif not marks.get("hidden"):
-            slots[field.name] = Slot(field.name, "", field)
+            inner = struct_type(flat_class(cls, field.name)).fields
+            found = [Slot(part.name, field.name, part) for part in inner if part.name not in marks["flat"]]
+        else:
+            found = [] if marks.get("hidden") else [Slot(field.name, "", field)]
+        for slot in found:
+            assert slot.name not in slots, f"{cls.__name__} has two meanings for {slot.name}"
+            slots[slot.name] = slot
     return slots
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from agents.errors import InvalidLimits
 from orchestrator.catalogue import ANY_MODEL
-from orchestrator.config.problems import Path, no_such
+from orchestrator.config.problems import Path, no_such, words_of
 from orchestrator.views.names import check_name
 
 Wrong = Callable[[Path, str], object]
@@ -60,7 +60,7 @@ def _check_name(path: Path, name: str, wrong: Wrong) -> None:
     try:
         check_name("", name)
     except InvalidLimits as error:
-        wrong(path, f"the name {error.message.removeprefix(': ')}")
+        wrong(path, f"the name {words_of(error)}")
 
 
 def _check_models(document: Document, wrong: Wrong) -> None:
