@@ -73,9 +73,9 @@ class LimitKeys(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             amount = getattr(self, key)
             if amount is not None:
                 named.append((key, LimitSpec(kind, amount, per, counted=counted)))
-        seen: dict[tuple[LimitKind, float], str] = {}
+        seen: dict[str, str] = {}
         for key, spec in named:
-            first = seen.setdefault((spec.kind, spec.per), key)
+            first = seen.setdefault(spec.name, key)
             if first != key:
                 raise InvalidLimits(key, f"{spec.name} is given already, by {first}")
         return tuple(spec for _, spec in named)

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from orchestrator.api.surface import HttpConfig
 from orchestrator.config.agent_tables import AgentTable, ToolTable
 from orchestrator.config.backend_tables import BackendTable
 from orchestrator.config.limit_tables import LimitKeys
@@ -29,7 +30,8 @@ class DaemonTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     `data_dir` is where jobs are kept; not said, it is `headrace` in `$XDG_STATE_HOME` or `~/.local/state`. On a signal
     live calls have `drain_seconds` to end. `max_live_runs` bounds runs that are live, `runs_per_tenant` one tenant's
     runs that wait or are live, `keep_ended_runs` those that can still be asked about, `job_workers` a job's live runs.
-    `tenant_labels` is how many tenants have labels of their own in metrics.
+    `tenant_labels` is how many tenants have labels of their own in metrics. `http` are the surface's further settings,
+    written in the same table; `host`, `port` and `max_body_bytes` hold, and not what it has in their place.
     """
 
     host: str = "127.0.0.1"
@@ -46,6 +48,7 @@ class DaemonTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     max_body_bytes: Count = 8 * MIB
     tenant_labels: CountOrNone = TENANT_LABELS
     admission: AdmissionConfig = field(default_factory=AdmissionConfig)
+    http: Annotated[HttpConfig, Meta(extra={"flat": ("host", "port", "body_bytes")})] = HttpConfig()
 
 
 class ModelPrice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

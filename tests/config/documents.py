@@ -22,6 +22,9 @@ FULL: dict[str, Any] = {
         "log_level": "debug",
         "max_body_bytes": 1024,
         "tenant_labels": 3,
+        "allowed_hosts": ["models.example"],
+        "connections": 64,
+        "idle_seconds": 5,
         "admission": {"tenant_calls": 10, "tenant_bytes": 1000, "calls": 20, "bytes": 2000, "retry_after_at_least": 2},
     },
     "backends": {

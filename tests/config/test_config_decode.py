@@ -20,6 +20,7 @@ from orchestrator.config.problems import ConfigError, Problem, show_path
 from orchestrator.config.reader import slots_of
 from orchestrator.config.schema import Config
 from orchestrator.config.words import keys_of
+from orchestrator.owner_config import check_limits
 from tests.config.documents import FULL, at, keys, toml
 
 EVERY_KEY = sorted(keys(FULL), key=repr)
@@ -132,7 +133,8 @@ def test_any_value_anywhere_is_taken_or_told(edits: list[tuple[tuple[str | int, 
         assert error.problems  # noqa: PT017
         return
     for backend in config.backends:
-        policy_of(config, backend)
+        policy = policy_of(config, backend)
+        check_limits(policy.dispatch, policy.endpoints)
     try:
         build_backends(config, {"API_KEY": "k"})
     except ConfigError as error:
@@ -207,6 +209,7 @@ def test_all_problems_are_told_at_once() -> None:
         (("backends", "fake", "latency", "first_token"), -1),
         (("backends", "fake", "speed"), math.inf),
         (("daemon", "drain_seconds"), math.nan),
+        (("daemon", "idle_seconds"), 0),
         (("daemon", "admission", "calls"), -1),
         (("models", "gpt-4.1 mini", "price", "input"), -1),
         (("models", "gpt-4.1 mini", "price", "output"), math.inf),
