@@ -106,7 +106,7 @@ def test_a_query_is_read_into_its_struct(query, expected):
         ("size=0", "size"),
         ("size=x", "size"),
         ("size=1&size=2", "size"),
-        ("states=c", "states[...]"),
+        ("states=c", "states"),
         ("siez=1", "siez"),
     ],
 )
@@ -114,7 +114,7 @@ def test_what_is_wrong_in_a_query_is_named(query, field):
     """A parameter that is unknown, repeated or out of its range is refused by name."""
     with pytest.raises(BadRequest) as caught:
         decode_query(Search, QueryParams(query))
-    assert caught.value.field.startswith(field.partition("[")[0])
+    assert caught.value.field.partition("[")[0] == field
 
 
 def receiving(*messages):

@@ -29,7 +29,7 @@ def over(stream: Stream, surface: Surface | None = None, method: str = "GET") ->
 class Source:
     """Yields items at their times, then ends, fails, or says nothing for ever."""
 
-    def __init__(self, *items: tuple[float, bytes], end: Exception | None | str = None) -> None:
+    def __init__(self, *items: tuple[float, bytes], end: Exception | str | None = None) -> None:
         self.items = items
         self.end = end
         self.closed = 0
