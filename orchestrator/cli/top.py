@@ -26,12 +26,12 @@ from orchestrator.views.queue import QueueView
 EXAMPLES: Final = """
 \b
 A tenant's columns, calls and tokens being those of the last minute:
-  wt        weight                    share   its part of the service
-  q i/s/b   queued, by priority       due     what its weight asks for among
-  live      in flight                         those who wait
-  call/m    answered calls            mean    wait of the calls sent
-  fail/m    failed calls              oldest  wait of the one that waits longest
-  tok/m     tokens                    held by what its next call waits for
+  wt       weight                 share    its part of the service
+  q i/s/b  queued, by priority    due      what that would be by weight, among
+  live     in flight                       those who wait in its priority
+  call/m   answered calls         mean     wait of the calls sent
+  fail/m   failed calls           oldest   wait of the one that waits longest
+  tok/m    tokens                 held by  what its next call waits for
 
 \b
 Examples:

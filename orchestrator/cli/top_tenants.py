@@ -14,11 +14,14 @@ OWN = "tenant "
 """What a limit of the tenant's own begins with, where it holds a call."""
 
 BEHIND = 0.8
-"""A backlogged tenant that gets less than this part of what is due to it stands out."""
+"""A tenant that gets less than this part of what is due to it stands out."""
+
+PRIORITIES = ("interactive", "standard", "batch")
+NOWHERE = ""
 
 
 class Row(Struct, frozen=True):
-    """One tenant, and the part of the service that its weight asks for among the backlogged; None if it is not."""
+    """One tenant, and the part of the service that is due to it; None if it competes with nobody."""
 
     tenant: TenantView
     due: float | None
@@ -46,14 +49,30 @@ class Column(Struct, frozen=True):
 
 
 def rows_of(backend: BackendView) -> list[Row]:
-    """All tenants, those with most calls first, each with its due."""
-    backlogged = {tenant.tenant: tenant.weight for tenant in backend.tenants if sum(tenant.queued.values())}
-    total = sum(backlogged.values())
-    rows = [
-        Row(tenant, tenant.weight / total if tenant.tenant in backlogged and total else None)
-        for tenant in backend.tenants
-    ]
+    """All tenants, those with most calls first, each with its due.
+
+    Weights speak only between tenants that compete: that have calls waiting in the same priority, and are not stopped
+    by a limit of their own. What those got between them is shared out by weight, and that is due to each; so it can be
+    held against a tenant's share whatever the others took.
+    """
+    rivals: dict[str, list[TenantView]] = {}
+    for tenant in backend.tenants:
+        rivals.setdefault(_competes_in(tenant), []).append(tenant)
+    rivals.pop(NOWHERE, None)
+    due: dict[str, float] = {}
+    for group in rivals.values():
+        got, weights = sum(tenant.share for tenant in group), sum(tenant.weight for tenant in group)
+        if len(group) > 1:
+            due |= {tenant.tenant: got * tenant.weight / weights for tenant in group}
+    rows = [Row(tenant, due.get(tenant.tenant)) for tenant in backend.tenants]
     return sorted(rows, key=lambda row: (-row.queued - row.tenant.in_flight, -row.tenant.tokens_per_minute))
+
+
+def _competes_in(tenant: TenantView) -> str:
+    """The most urgent priority in which the tenant has calls waiting that are not stopped by its own limit."""
+    if tenant.held_by.startswith(OWN):
+        return NOWHERE
+    return next((priority for priority in PRIORITIES if tenant.queued.get(priority)), NOWHERE)
 
 
 def tenant_lines(backend: BackendView, width: int, most: int | None, glyphs: Glyphs) -> list[Text]:
@@ -147,7 +166,7 @@ def _held_style(held_by: str) -> str:
 
 def _queued(row: Row, glyphs: Glyphs) -> Text:
     queued = row.tenant.queued
-    return Text("/".join(few(queued.get(name, 0)) for name in ("interactive", "standard", "batch")))
+    return Text("/".join(few(queued.get(priority, 0)) for priority in PRIORITIES))
 
 
 def _share(row: Row, glyphs: Glyphs) -> Text:

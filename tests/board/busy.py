@@ -50,7 +50,7 @@ OWN = LimitView(name="requests/min", amount=60, per=60, used=1.0)
 
 TENANTS = (
     tenant("research", weight=3, queued=(0, 412, 0), in_flight=34, share=0.55, held_by="total_tokens/min", oldest=94),
-    tenant("support-desk", weight=2, queued=(12, 80, 0), in_flight=18, share=0.33, held_by="fair_order", oldest=41),
+    tenant("support-desk", weight=2, queued=(0, 92, 0), in_flight=18, share=0.33, held_by="fair_order", oldest=41),
     tenant("nightly", queued=(0, 0, 12_345), in_flight=1, share=0.02, held_by="fair_order", oldest=3_905),
     tenant("trial", queued=(0, 7, 0), share=0.03, held_by="tenant requests/min", oldest=22, limits=[OWN], failed=4),
     tenant("quiet", share=0.07),

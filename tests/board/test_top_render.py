@@ -58,7 +58,7 @@ def test_the_facts_are_there(width: int, height: int | None) -> None:
     assert row(lines, "key-a")[1:3] == ["32/32", "live"]
     research = row(lines, "research")
     assert research[1:4] == ["3", "0/412/0", "34"]
-    for figure in ("55%", "43%", "1m34s", "100.1k", "total_tokens/min"):
+    for figure in ("55%", "53%", "1m34s", "100.1k", "total_tokens/min"):
         assert figure in research, figure
     assert row(lines, "quiet")[-3:].count("-") >= 2
 
@@ -95,11 +95,12 @@ def test_tenants_that_the_daemon_left_out_are_counted() -> None:
     assert lines[-1].strip().startswith("and 7 more")
 
 
-def test_shares_are_by_weight_among_those_who_wait() -> None:
-    """What is due is the weight's part of all weights that have calls queued; who has none is due nothing."""
+def test_shares_stand_beside_what_is_due_by_weight() -> None:
+    """What those got who wait in one priority is due to them by weight; nothing is due to a tenant that is alone in its
+    priority, stopped by its own limit, or without calls that wait."""
     lines = draw(BUSY, 100, 40)
     due = {name: row(lines, name)[8] for name in ("research", "support-desk", "nightly", "trial", "quiet")}
-    assert due == {"research": "43%", "support-desk": "29%", "nightly": "14%", "trial": "14%", "quiet": "-"}
+    assert due == {"research": "53%", "support-desk": "35%", "nightly": "-", "trial": "-", "quiet": "-"}
 
 
 def test_names_cannot_drive_the_terminal() -> None:
