@@ -15,7 +15,9 @@ def init(
     path: Annotated[Path, typer.Argument(help="The file to write, or the folder to write it in.")] = Path(FILE),
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
-    """Writes a commented configuration that works as it is, with a simulated model.
+    """Writes a configuration to start from.
+
+    It is commented, and works as it is, with a simulated model.
 
     \b
     headrace init

@@ -11,18 +11,17 @@ A struct's `REFUSED`, if it has one, maps keys that people will try to the reaso
 that raises `InvalidLimits` when it is made names the field; the path to it is put in front.
 """
 
-import datetime
 import math
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from functools import cache
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct, inspect
 
 from agents.errors import InvalidLimits
+from orchestrator.config.kinds import describe, fits, flat_class, shown, slots_of, struct_type, what
 from orchestrator.config.problems import Path, Problem, choice, nearest, show_path, words_of
 
 T = TypeVar("T", bound=Struct)
@@ -39,14 +38,6 @@ _BOUNDS: Final[Sequence[tuple[str, str, Callable[[float, float], bool]]]] = (
     ("le", "at most", operator.le),
     ("lt", "below", operator.lt),
 )
-
-
-class Slot(Struct, frozen=True):
-    """Where the value of a key goes: to the field `name`, of the struct in the field `inside` unless that is empty."""
-
-    name: str
-    inside: str
-    field: inspect.Field
 
 
 class Reader:
@@ -75,8 +66,8 @@ class Reader:
             return self._union(value, kind, path)
         if isinstance(kind, inspect.StructType):
             return self._struct(value, struct_type(kind.cls), path)
-        if not _fits(value, kind):
-            return self.wrong(path, f"must be {describe(kind)}, not {_what(value)}")
+        if not fits(value, kind):
+            return self.wrong(path, f"must be {describe(kind)}, not {what(value)}")
         if isinstance(kind, inspect.DictType):
             assert isinstance(value, dict)
             table = {key: self._read(item, kind.value_type, (*path, key)) for key, item in value.items()}
@@ -102,24 +93,24 @@ class Reader:
         tagged = [kind for kind in kinds if isinstance(kind, inspect.StructType) and kind.tag_field is not None]
         if len(tagged) > 1:
             return self._tagged(value, {str(kind.tag): kind for kind in tagged}, str(tagged[0].tag_field), path)
-        fitting = next((kind for kind in kinds if _fits(value, kind)), None)
+        fitting = next((kind for kind in kinds if fits(value, kind)), None)
         if fitting is None:
-            return self.wrong(path, f"must be {' or '.join(map(describe, kinds))}, not {_what(value)}")
+            return self.wrong(path, f"must be {' or '.join(map(describe, kinds))}, not {what(value)}")
         return self._read(value, fitting, path)
 
     def _tagged(self, value: object, kinds: Mapping[str, inspect.StructType], key: str, path: Path) -> Any:
         if not isinstance(value, dict):
-            return self.wrong(path, f"must be a table, not {_what(value)}")
+            return self.wrong(path, f"must be a table, not {what(value)}")
         tag, valid = value.get(key), choice(f'"{name}"' for name in kinds)
         if tag is None:
             return self.wrong((*path, key), f"is missing; it is one of {valid}")
         if not isinstance(tag, str) or tag not in kinds:
-            return self.wrong((*path, key), f"must be one of {valid}, not {_shown(tag)}")
+            return self.wrong((*path, key), f"must be one of {valid}, not {shown(tag)}")
         return self._struct({name: item for name, item in value.items() if name != key}, kinds[tag], path)
 
     def _struct(self, value: object, struct: inspect.StructType, path: Path) -> Any:
         if not isinstance(value, dict):
-            return self.wrong(path, f"must be a table, not {_what(value)}")
+            return self.wrong(path, f"must be a table, not {what(value)}")
         slots = slots_of(struct.cls)
         given: dict[str, dict[str, Any]] = {"": {}, **{slot.inside: {} for slot in slots.values()}}
         good = True
@@ -174,8 +165,8 @@ class Reader:
         if isinstance(kind, inspect.LiteralType):
             if value not in kind.values:
                 near = nearest(str(value), map(str, kind.values))
-                hint = "" if near is None else f"; did you mean {_shown(near)}?"
-                return self.wrong(path, f"must be {describe(kind)}, not {_shown(value)}{hint}")
+                hint = "" if near is None else f"; did you mean {shown(near)}?"
+                return self.wrong(path, f"must be {describe(kind)}, not {shown(value)}{hint}")
             return value
         if isinstance(kind, inspect.IntType | inspect.FloatType | inspect.DecimalType):
             return self._number(value, kind, path)
@@ -196,88 +187,3 @@ class Reader:
             if limit is not None and not holds(value, limit):
                 return self.wrong(path, f"must be {words} {limit:g}, not {value:g}")
         return value if isinstance(kind, inspect.IntType) else float(value)
-
-
-@cache
-def struct_type(cls: type[Struct]) -> inspect.StructType:
-    kind = inspect.type_info(cls)
-    assert isinstance(kind, inspect.StructType)
-    return kind
-
-
-@cache
-def slots_of(cls: type[Struct]) -> Mapping[str, Slot]:
-    """The keys that a table of this struct may have, and where their values go."""
-    slots: dict[str, Slot] = {}
-    for field in struct_type(cls).fields:
-        marks = marks_of(field)
-        if "flat" in marks:
-            inner = struct_type(flat_class(cls, field.name)).fields
-            found = [Slot(part.name, field.name, part) for part in inner if part.name not in marks["flat"]]
-        else:
-            found = [] if marks.get("hidden") else [Slot(field.name, "", field)]
-        for slot in found:
-            assert slot.name not in slots, f"{cls.__name__} has two meanings for {slot.name}"
-            slots[slot.name] = slot
-    return slots
-
-
-@cache
-def flat_class(cls: type[Struct], name: str) -> type[Struct]:
-    """The struct behind a field marked flat."""
-    kind = next(field.type for field in struct_type(cls).fields if field.name == name)
-    inner = kind.type if isinstance(kind, inspect.Metadata) else kind
-    assert isinstance(inner, inspect.StructType)
-    return inner.cls
-
-
-def marks_of(field: inspect.Field) -> Mapping[str, Any]:
-    return (field.type.extra or {}) if isinstance(field.type, inspect.Metadata) else {}
-
-
-def describe(kind: inspect.Type) -> str:
-    """A type in words."""
-    if isinstance(kind, inspect.Metadata):
-        return describe(kind.type)
-    if isinstance(kind, inspect.UnionType):
-        return " or ".join(describe(part) for part in kind.types if not isinstance(part, inspect.NoneType))
-    if isinstance(kind, inspect.LiteralType):
-        return f"one of {choice(_shown(value) for value in kind.values)}"
-    return next((words for types, words, _ in _WORDS if isinstance(kind, types)), "a value")
-
-
-def _fits(value: object, kind: inspect.Type) -> bool:
-    if isinstance(kind, inspect.Metadata):
-        return _fits(value, kind.type)
-    if isinstance(kind, inspect.AnyType):
-        return True
-    if isinstance(value, datetime.datetime):
-        return False
-    accepted = next((accepted for types, _, accepted in _WORDS if isinstance(kind, types)), ())
-    return isinstance(value, accepted) and (isinstance(kind, inspect.BoolType) or not isinstance(value, bool))
-
-
-_WORDS: Final[Sequence[tuple[tuple[type, ...], str, tuple[type, ...]]]] = (
-    ((inspect.BoolType,), "true or false", (bool,)),
-    ((inspect.IntType,), "a whole number", (int,)),
-    ((inspect.FloatType, inspect.DecimalType), "a number", (int, float)),
-    ((inspect.StrType,), "text", (str,)),
-    ((inspect.LiteralType,), "a word", (str,)),
-    ((inspect.DateType,), "a date", (datetime.date,)),
-    ((inspect.StructType, inspect.DictType), "a table", (dict,)),
-    ((inspect.VarTupleType, inspect.TupleType, inspect.ListType), "an array", (list,)),
-)
-
-
-def _what(value: object) -> str:
-    """What was found, without showing it: it may be a secret in the wrong place."""
-    if isinstance(value, bool):
-        return "true or false"
-    if isinstance(value, datetime.datetime | datetime.time):
-        return "a time"
-    return next((words for _, words, accepted in _WORDS if isinstance(value, accepted)), "this")
-
-
-def _shown(value: object) -> str:
-    text = str(value)
-    return f'"{text}"' if len(text) <= 64 else f'"{text[:63]}…"'

@@ -7,8 +7,8 @@ from typing import Final
 
 from msgspec import NODEFAULT, Struct, inspect
 
+from orchestrator.config.kinds import slots_of
 from orchestrator.config.problems import show_path
-from orchestrator.config.reader import slots_of
 
 SECRET: Final = frozenset({"headers"})
 """Tables whose values are never shown."""

@@ -15,9 +15,9 @@ from orchestrator.backends.openai import OpenAIConfig
 from orchestrator.config.backend_tables import OpenAITable, ServerKeys, SimulatedTable
 from orchestrator.config.build import build_backends
 from orchestrator.config.decode import decode_table, decode_text, load
+from orchestrator.config.kinds import slots_of
 from orchestrator.config.policy import policy_of
 from orchestrator.config.problems import ConfigError, Problem, show_path
-from orchestrator.config.reader import slots_of
 from orchestrator.config.schema import Config
 from orchestrator.config.words import keys_of
 from orchestrator.owner_config import check_limits
