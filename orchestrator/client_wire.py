@@ -6,7 +6,7 @@ be in the way.
 """
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final, TypeVar
 
 import httpx2
@@ -37,6 +37,7 @@ class Wire:
             base_url=self.url,
             transport=transport,
             trust_env=False,
+            verify=self.url.startswith("https:"),  # certificates take a while to load
             timeout=httpx2.Timeout(QUIET_SECONDS, connect=CONNECT_SECONDS),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=8, keepalive_expiry=5.0),
             headers={"accept-encoding": "identity"},
@@ -103,23 +104,26 @@ class Wire:
             if response.status_code >= 300:
                 self._check(response, await self._error_body(response))
             self.met = True
-            yield self._chunks(response)
+            async with aclosing(self._chunks(response)) as chunks:
+                yield chunks
         finally:
             await response.aclose()
 
     async def _chunks(self, response: httpx2.Response) -> AsyncGenerator[bytes, None]:
         try:
-            async for chunk in response.aiter_raw():
-                yield chunk
+            async with aclosing(response.aiter_raw()) as chunks:
+                async for chunk in chunks:
+                    yield chunk
         except httpx2.TransportError as error:
             raise self._translate(error) from error
 
     async def _error_body(self, response: httpx2.Response) -> bytes:
         body = b""
-        async for chunk in self._chunks(response):
-            body += chunk
-            if len(body) > ERROR_BYTES:
-                break
+        async with aclosing(self._chunks(response)) as chunks:
+            async for chunk in chunks:
+                body += chunk
+                if len(body) > ERROR_BYTES:
+                    break
         return body
 
     def _check(self, response: httpx2.Response, body: bytes) -> None:

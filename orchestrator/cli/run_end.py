@@ -46,9 +46,11 @@ def next_words(detail: RunDetail) -> str:
 
 def used_words(run: RunView) -> str:
     """Rounds, tool calls, tokens, time and money, on one line."""
-    parts = [_many(run.rounds, "round"), tokens(run.usage)]
+    parts = [_many(run.rounds, "round")]
     if run.tool_calls:
-        parts.insert(1, _many(run.tool_calls, "tool call"))
+        parts.append(_many(run.tool_calls, "tool call"))
+    if run.rounds or run.usage.total:
+        parts.append(tokens(run.usage))
     if run.started is not None and run.ended is not None:
         parts.append(duration(run.ended - run.started))
     if run.micro_dollars is not None:

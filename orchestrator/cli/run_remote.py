@@ -15,7 +15,7 @@ from orchestrator.cli.run_end import tell_end
 from orchestrator.cli.run_events import EventWords
 from orchestrator.cli.signals import SignalEnd
 from orchestrator.client import Client
-from orchestrator.client_errors import Refusal, one_error
+from orchestrator.client_errors import DaemonLost, Refusal, one_error
 from orchestrator.views.runs import RunDetail, RunRequest
 
 
@@ -93,7 +93,7 @@ class _Following:
         except Refusal as refusal:
             if refusal.kind != "unknown_run":
                 raise
-            raise Lost(
+            raise Forgotten(
                 f"the daemon no longer knows run {self._run}: it was started anew and keeps no runs over a restart"
             ) from None
 
@@ -125,7 +125,7 @@ class _Following:
         return DONE if detail.state is State.COMPLETED else SOME_FAILED
 
 
-class Lost(HeadraceError):
+class Forgotten(DaemonLost):
     """The run's daemon does not know it any more."""
 
 
