@@ -3,8 +3,8 @@
 It is hypercorn's HTTP/1.1 connection on trio, one task group per connection, over sockets that are opened and accepted
 here. Hypercorn's own worker is not used, for what it does at the end: it writes inside a shield, so one client that
 does not read its stream keeps the worker from ever ending. Here every open socket is known, and closing it ends such a
-write. What else differs: connections are bounded, an error in one connection ends that connection alone, and there is
-no lifespan protocol.
+write. What else differs: connections are bounded, an error in one connection ends that connection alone, neither HTTP/2
+nor WebSocket is spoken, and there is no lifespan protocol.
 
 What an application has to know of hypercorn 0.18:
 
@@ -21,17 +21,22 @@ still open after the grace is closed as it is, and its handlers are cancelled. C
 
 import errno
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
+import h11
 import structlog
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
 from hypercorn.logging import Logger
+from hypercorn.protocol.h11 import H11Protocol
+from hypercorn.trio.task_group import TaskGroup
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
-from hypercorn.typing import LifespanState
+from hypercorn.typing import ConnectionState, LifespanState
+from hypercorn.utils import parse_socket_addr
 from starlette.types import ASGIApp
 
 from agents.errors import HeadraceError
@@ -54,6 +59,16 @@ async def listen(config: HttpConfig) -> list[trio.SocketListener]:
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise CannotListen(f"cannot listen on {address(config.host, config.port)}: {why.lower()}") from None
+
+
+@contextmanager
+def closing(listeners: Sequence[trio.SocketListener]) -> Iterator[Sequence[trio.SocketListener]]:
+    """Closes them behind the block, whether they were served or not."""
+    try:
+        yield listeners
+    finally:
+        for listener in listeners:
+            listener.socket.close()
 
 
 async def serve_http(
@@ -145,11 +160,59 @@ class _Server:
 
 
 class _Connection(TCPServer):
-    """Hypercorn's connection, which ends with its client: as it is, an idle one would stay until its time is over."""
+    """Hypercorn's connection for HTTP/1.1 alone, which ends with its client.
 
-    async def _read_data(self) -> None:
-        await super()._read_data()
-        await self.idle_task.stop()
+    As it is, an idle connection that its client has closed would stay until `idle_seconds` are over, and closing would
+    take the sending side away from a handler in the middle of a write.
+    """
+
+    async def run(self) -> None:
+        sock = self.stream.socket
+        try:
+            client = parse_socket_addr(sock.family, sock.getpeername())
+            server = parse_socket_addr(sock.family, sock.getsockname())
+            async with TaskGroup() as tasks:
+                self._task_group = tasks
+                self.protocol = cast(
+                    "Any",
+                    _Protocol(
+                        self.app,
+                        self.config,
+                        self.context,
+                        tasks,
+                        ConnectionState(self.state),
+                        False,
+                        client,
+                        server,
+                        self.protocol_send,
+                    ),
+                )
+                await self.idle_task.restart(tasks, self._idle_timeout)
+                await self._read_data()
+                await self.idle_task.stop()
+        except OSError:
+            pass  # the client was gone before it was looked at
+        finally:
+            sock.close()
+
+    async def _close(self) -> None:
+        self.stream.socket.close()
+        await trio.lowlevel.checkpoint()
+
+
+class _Protocol(H11Protocol):
+    """HTTP/1.1 that takes no client's offer to go on with something else (HTTP/2, WebSocket)."""
+
+    async def _check_protocol(self, event: h11.Request) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def _create_stream(self, request: h11.Request) -> None:
+        kept = [(name, value) for name, value in request.headers if name != b"upgrade"]
+        if len(kept) < len(request.headers):
+            request = h11.Request(
+                method=request.method, target=request.target, headers=kept, http_version=request.http_version
+            )
+        await super()._create_stream(request)
 
 
 class _Log(Logger):

@@ -29,6 +29,9 @@ from orchestrator.api.surface import surface_of
 EVENTS: Final = "text/event-stream; charset=utf-8"
 LINES: Final = "application/x-ndjson"
 
+LAST_SECONDS: Final = 0.25
+"""When the surface closes a stream has this long to end by itself."""
+
 _COMMENT: Final = b":\n\n"
 _LINE_ENDS: Final = re.compile(rb"\r\n|\r|\n")
 
@@ -133,6 +136,8 @@ class _Body:
                 await closing.wait()
             if not closing.is_set() and trio.current_time() >= self._sent_at + every:
                 await self._write(self._stream.heartbeat)
+        # what is being watched may have just ended as well, and its last words are on their way
+        await trio.sleep(LAST_SECONDS)
         scope.cancel()
 
     async def finish(self) -> None:

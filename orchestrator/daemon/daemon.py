@@ -24,7 +24,7 @@ import trio
 from agents.errors import HeadraceError
 from agents.port import Priority
 from orchestrator.api.app import make_app
-from orchestrator.api.server import listen, serve_http
+from orchestrator.api.server import closing, listen, serve_http
 from orchestrator.api.services import Services
 from orchestrator.api.surface import HttpConfig
 from orchestrator.board import Board
@@ -82,18 +82,15 @@ class Daemon:
         Raises `CannotListen`, `DataDirError`, `BackendError` where it cannot start.
         """
         http = self._http()
-        listeners = await listen(http)
-        with open_data_dir(data_dir(self.config)) as folder:
+        with open_data_dir(data_dir(self.config)) as folder, closing(await listen(http)) as listeners:
             async with trio.open_nursery() as core:
                 await core.start(self.owners.run, self._lost)
                 async with trio.open_nursery() as work:
                     runs = self._runs(work)
                     jobs = await self._jobs(work, runs, folder)
-                    views = self._views(runs, jobs)
-                    self._metrics.watch(self.owners.by_name.values())
-                    app = make_app(self._surface(runs, jobs, views), http, closing=self._closing)
+                    app = make_app(self._surface(runs, jobs), http, closing=self._closing)
+                    serve = partial(serve_http, app, http, closing=self._closing, listeners=listeners)
                     async with trio.open_nursery() as surface:
-                        serve = partial(serve_http, app, http, closing=self._closing, listeners=listeners)
                         urls: list[str] = await surface.start(serve)
                         tune_collector()
                         task_status.started(urls)
@@ -162,8 +159,9 @@ class Daemon:
         await jobs.open()
         return jobs
 
-    def _views(self, runs: RunService, jobs: JobService) -> Views:
-        return Views(
+    def _surface(self, runs: RunService, jobs: JobService) -> Services:
+        self._metrics.watch(self.owners.by_name.values())
+        views = Views(
             board=self._board,
             owners=self.owners,
             runs=runs,
@@ -171,8 +169,6 @@ class Daemon:
             catalogue=self.catalogue,
             draining=self._ending.is_set,
         )
-
-    def _surface(self, runs: RunService, jobs: JobService, views: Views) -> Services:
         return Services(
             runs=runs,
             jobs=jobs,
