@@ -30,6 +30,9 @@ LIMIT_NAME, LIMIT_FIGURES = 17, 30
 BAR_LEAST, BAR_MOST = 4, 40
 FULL = 0.95
 
+SHOWN = 0.005
+"""What others use of a limit is a guess; below this part it is not worth a word."""
+
 NAME_MOST = 20
 
 
@@ -213,7 +216,7 @@ def _limit(limit: LimitView, width: int, glyphs: Glyphs) -> Text:
     The bar's width depends on the room alone, so that bars stand in line and still.
     """
     figures = Text(f" {percent(limit.used):>4} {_amounts(limit)}")
-    if limit.others >= 0.005:
+    if limit.others >= SHOWN:
         figures.append(f", others {percent(limit.others)}", "magenta")
     if limit.opens_in is not None:
         figures.append(f", shut for {span(limit.opens_in)}", "bold red")
@@ -240,4 +243,4 @@ def _amounts(limit: LimitView) -> str:
 
 def _bar(limit: LimitView, width: int, glyphs: Glyphs) -> Text:
     style = "cyan" if limit.used + limit.others < FULL else "bold cyan"
-    return bar(limit.used, width, glyphs, others=limit.others, style=style)
+    return bar(limit.used, width, glyphs, others=limit.others if limit.others >= SHOWN else 0.0, style=style)
