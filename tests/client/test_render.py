@@ -1,0 +1,200 @@
+"""Text for people: nothing drives the terminal, tables fit, and events read as what happened."""
+
+import io
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from rich.table import Table
+
+from agents.events import (
+    CancelRequested,
+    Event,
+    ModelFailed,
+    ModelReplied,
+    ModelRequested,
+    RunCreated,
+    RunEnded,
+    RunStarted,
+    ToolFinished,
+    ToolRefused,
+    ToolStarted,
+    encode,
+)
+from agents.lifecycle import State, StopReason
+from agents.messages import Message, ModelReply, ToolCall, Usage
+from orchestrator.cli.job_report import job_facts, job_row_table
+from orchestrator.cli.ps import runs_table
+from orchestrator.cli.render import age, brief, cells, clean, columns, tokens
+from orchestrator.cli.run_end import detail_table, end_words, next_words, used_words
+from orchestrator.cli.run_events import EventWords
+from orchestrator.views.runs import RunView
+from tests.client.fake_daemon import job_view, run_detail
+
+EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\r\x08\u202egnp.exe\u2066\x7f"
+
+
+def drives_nothing(text: str) -> bool:
+    return not any(unicodedata.category(c) == "Cc" or "\u202a" <= c <= "\u202e" for c in text if c not in "\n\t")
+
+
+def printed(table: Table, width: int) -> list[str]:
+    out = io.StringIO()
+    Console(file=out, width=width, markup=False, highlight=False).print(table)
+    return out.getvalue().splitlines()
+
+
+@given(st.text())
+def test_no_text_drives_the_terminal(text: str) -> None:
+    """Whatever a model says, no control character is left but line breaks and tabs, and plain text is untouched."""
+    assert drives_nothing(clean(text))
+    assert "\n" not in brief(text)
+    assert drives_nothing(brief(text))
+    if text.isprintable():
+        assert clean(text) == text
+
+
+def test_what_was_hidden_is_shown() -> None:
+    """Control characters are shown as what they are, so that nobody overlooks them."""
+    assert clean("a\x1b[2Jb\x9bc\u202e") == "a\\x1b[2Jb\\x9bc\\u202e"
+
+
+def test_a_table_takes_nothing_for_markup() -> None:
+    """Names with brackets and control characters come out as they were written, on one line."""
+    table = columns("name", "other")
+    table.add_row(*cells("[red]x[/red]", f"a\nb{EVIL}"))
+    lines = printed(table, 200)
+    assert len(lines) == 2
+    assert lines[1].startswith("[red]x[/red]  a b\\x1b]0;owned")
+    assert drives_nothing(lines[1])
+
+
+def test_wide_rows_fit_a_hundred_columns() -> None:
+    """The longest names, states and numbers stay on one line of 100 columns, ids whole."""
+    run = run_detail(
+        run="letters-3fa2b1.1234567",
+        agent="a-very-long-agent-name-of-somebody",
+        tenant="some-department",
+        job="letters-of-the-year-3fa2b1",
+        state=State.WAITING_APPROVAL,
+        reason=StopReason.TOKEN_BUDGET_EXCEEDED,
+        rounds=123,
+        usage=Usage(input=123_456_789, output=1),
+    )
+    lines = printed(runs_table([run], 1e6), 100)
+    assert len(lines) == 2
+    assert all(len(line) <= 100 for line in lines)
+    assert "letters-3fa2b1.1234567 " in lines[1]
+    assert "waiting_approval" in lines[1]
+    job = job_view("interrupted", job="letters-of-the-year-3fa2b1", name="x" * 64, tenant="y" * 64, done=1_234_567)
+    lines = printed(job_row_table((job,), 1e6), 100)
+    assert len(lines) == 2
+    assert all(len(line) <= 100 for line in lines)
+    assert "letters-of-the-year-3fa2b1 " in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(-3, "0s"), (59.9, "59s"), (60, "1m"), (3700, "1h1m"), (90_000, "1d1h")]
+)
+def test_ages_are_short(seconds: float, expected: str) -> None:
+    """An age is its largest units."""
+    assert age(seconds) == expected
+
+
+def test_unknown_usage_is_not_zero() -> None:
+    """What the provider did not report is called unknown."""
+    assert tokens(Usage()) == "unknown"
+    assert tokens(Usage(input=1_000, cached=200)) == "1,200 in (200 cached), unknown out"
+
+
+CALL = ToolCall("c", "search", '{"query": "the mill"}')
+EVENTS: list[tuple[Event, str, bool]] = [
+    (RunCreated(run="r", agent="a", model="", messages=(), limits={}), "created: agent a, model the default", False),
+    (RunStarted(run="r"), "started", False),
+    (
+        ModelRequested(run="r", step=1, attempt=2, reserved_tokens=1, reserved_micro_dollars=0),
+        "step 1: asks the model, attempt 2",
+        False,
+    ),
+    (
+        ModelReplied(
+            run="r",
+            step=1,
+            attempt=1,
+            reply=ModelReply(Message("assistant", "looking", (CALL,)), "tool_calls", Usage(input=9, output=3)),
+        ),
+        "step 1: 9 in, 3 out; asks for search; says: looking",
+        True,
+    ),
+    (
+        ToolStarted(run="r", step=1, index=0, call="c", name="search", key="k"),
+        'step 1: search {"query": "the mill"}',
+        True,
+    ),
+    (
+        ToolFinished(run="r", step=1, index=0, call="c", name="search", outcome="ok", content="a\nb"),
+        "step 1: search -> ok: a b",
+        True,
+    ),
+    (
+        ToolRefused(run="r", step=1, index=1, call="d", name="rm", outcome="refused_budget", content="no"),
+        "step 1: rm not run (refused_budget): no",
+        True,
+    ),
+    (
+        ModelFailed(run="r", step=2, attempt=1, kind="overloaded", message="full"),
+        "step 2: the model call failed: overloaded: full",
+        True,
+    ),
+    (CancelRequested(run="r", source="user", reason="cancelled"), "user asked for its end (cancelled)", True),
+    (
+        RunEnded(run="r", reason=StopReason.MAX_ROUNDS, state=State.STOPPED, message="3 rounds"),
+        "ended: stopped, max_rounds: 3 rounds",
+        False,
+    ),
+]
+
+
+def test_each_event_has_its_words() -> None:
+    """Every event is one line; a watcher sees tools, failures and the end being asked for, and not the answer."""
+    words = EventWords()
+    assert [words.line(encode(event)) for event, _, _ in EVENTS] == [line for _, line, _ in EVENTS]
+    words = EventWords()
+    assert [bool(words.passing(event)) for event, _, _ in EVENTS] == [passing for _, _, passing in EVENTS]
+    answer = ModelReplied(run="r", step=1, attempt=1, reply=ModelReply(Message("assistant", "42"), "stop"))
+    assert words.passing(answer) == ""
+
+
+def test_an_event_of_a_newer_daemon_is_named() -> None:
+    """An event that this version does not know is a line with its type, not an error."""
+    assert EventWords().line(b'{"type": "compacted", "run": "r"}') == "compacted (not known to this version)"
+
+
+def test_a_stopped_run_names_the_option_that_helps() -> None:
+    """Limit, sentence and option go together, and a completed run needs no advice."""
+    stopped = run_detail(
+        state=State.STOPPED,
+        reason=StopReason.MAX_ROUNDS,
+        message="run allows 3 rounds: 3 spent, 1 needed",
+        limit="rounds",
+        next="raise_limit",
+    )
+    assert end_words(stopped) == "run r stopped (max_rounds): run allows 3 rounds: 3 spent, 1 needed"
+    assert next_words(stopped) == "raise --max-rounds and start it again"
+    cut = run_detail(state=State.STOPPED, reason=StopReason.OUTPUT_LIMIT, next="raise_limit")
+    assert next_words(cut) == "raise --max-tokens and start it again"
+    assert next_words(run_detail()) == ""
+    assert used_words(run_detail(micro_dollars=1_500, tool_calls=2)) == (
+        "1 round, 2 tool calls, 10 in, 5 out, 1.0 s, $0.0015"
+    )
+
+
+def test_everything_about_one_is_shown_clean() -> None:
+    """No field of a run or a job reaches the terminal with its control characters."""
+    fields = dict.fromkeys(("run", "agent", "model", "tenant", "job", "message", "scope", "limit"), EVIL)
+    assert all(map(drives_nothing, printed(detail_table(run_detail(**fields, unknown_effects=(EVIL,)), 9.0), 100)))
+    job = job_view("failed", **dict.fromkeys(("job", "name", "tenant", "agent", "model", "message"), EVIL))
+    assert all(map(drives_nothing, printed(job_facts(job, 9.0), 100)))
+    assert isinstance(run_detail(), RunView)
