@@ -61,8 +61,8 @@ class JobFolder:
     def create(self, record: JobRecord) -> None:
         """Makes the folder with everything in it, or nothing. Raises `DuplicateJob` where there is one of its name."""
         new = JobFolder(self.path.with_name(_NEW + self.path.name))
+        shutil.rmtree(new.path, ignore_errors=True)
         try:
-            shutil.rmtree(new.path, ignore_errors=True)
             new.path.mkdir()
             new.inputs.touch()
             new.results.touch()
@@ -72,8 +72,9 @@ class JobFolder:
             new.path.rename(self.path)
             _sync_folder(self.path.parent)
         except OSError as error:
-            shutil.rmtree(new.path, ignore_errors=True)
             raise storage_error(self.path, "cannot be made", error) from error
+        finally:
+            shutil.rmtree(new.path, ignore_errors=True)  # what is left of it after a failure
 
     def save(self, record: JobRecord) -> None:
         """Replaces `job.json`, durably."""

@@ -276,4 +276,5 @@ async def _watch(entry: JobEntry) -> AsyncGenerator[JobView, None]:
         if not live:
             return
         await entry.changed.beyond(version)
-        await trio.sleep(WATCH_SECONDS)
+        with trio.move_on_after(WATCH_SECONDS):
+            await entry.ended.wait()

@@ -21,6 +21,9 @@ from orchestrator.views.jobs import InputLine, JobRequest, JobView
 from orchestrator.views.runs import RunRequest
 
 CATALOGUE = Catalogue(models={"m": [Target("b", "m")]}, default_model="m")
+PATIENCE = 60.0
+"""Seconds after which a test that waits for something has failed; never reached when it passes."""
+
 REQUEST = JobRequest(prompt="say {text}", job="j")
 
 Answer = Callable[[RunRequest], Awaitable[RunResult]]
@@ -107,10 +110,16 @@ async def feed(service: JobService, job: str, data: bytes) -> JobView:
 
 
 async def until_ended(service: JobService, job: str) -> JobView:
-    view = service.view(job)
-    async for view in service.watch(job):
-        pass
-    return view
+    with trio.fail_after(PATIENCE):
+        views = [view async for view in service.watch(job)]
+    return views[-1]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Waits until the condition holds."""
+    with trio.fail_after(PATIENCE):
+        while not condition():  # noqa: ASYNC110 -- what is waited for is seen from outside only
+            await trio.sleep(0.001)
 
 
 async def read(service: JobService, job: str, offset: int = 0, *, follow: bool = False) -> list[JobLine]:
