@@ -1,14 +1,12 @@
 """`headrace check`: at most ten real requests that say what a backend can do."""
 
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import trio
 import typer
-from rich.console import Console
 
 from agents.errors import HeadraceError, InvalidLimits
 from orchestrator.check.report import CheckReport, Verdict
@@ -18,21 +16,15 @@ from orchestrator.cli.check_report import as_json, print_report
 from orchestrator.cli.check_subject import CheckOptions, NoSubject, known_backends, open_subject
 from orchestrator.cli.exits import BACKEND, DONE, SOME_FAILED, USAGE, complain, say
 from orchestrator.cli.job_options import read_price
+from orchestrator.cli.render import print_json
 from orchestrator.cli.signals import SignalEnd, until_signalled
 
-HELP = f"""Says what a backend can do, what it limits and what it costs.
-
-It sends at most {MOST_REQUESTS} small real requests.
-
+EXAMPLES: Final = """
 \b
-headrace check openai
-    the backend of that name in the configuration file
-headrace check --upstream https://api.example.com/v1 --api-key-env EXAMPLE_KEY --model small
-    any OpenAI-compatible server, without a file
-headrace check --upstream local
-    the local model of this machine
-
-Exit codes: 0 usable, 1 usable but something important is missing, 2 wrong usage, 3 it cannot be used.
+Examples:
+  headrace check openai                  a backend of the configuration file
+  headrace check --upstream https://api.openai.com/v1 --model gpt-4o-mini
+  headrace check --upstream local        the local model of this machine
 """
 
 _CODES: dict[Verdict, int] = {"usable": DONE, "incomplete": SOME_FAILED, "unusable": BACKEND, "unfinished": SOME_FAILED}
@@ -62,6 +54,10 @@ def check(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing while it works.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
 ) -> None:
+    """Says what a backend can do, what it limits and what it costs, by at most 10 small real requests.
+
+    Exit codes: 0 usable; 1 usable, but something important is missing; 2 wrong usage; 3 it cannot be used.
+    """
     if not (math.isfinite(timeout) and timeout > 0):
         raise InvalidLimits("--timeout", f"must be a number of seconds above 0, not {timeout:g}")
     options = CheckOptions(
@@ -76,9 +72,6 @@ def check(
     )
     command = _Command(options, quiet=quiet, json=as_json)
     raise typer.Exit(trio.run(until_signalled, command.run, "interrupted; nothing was asked"))
-
-
-check.__doc__ = HELP
 
 
 class _Command:
@@ -120,9 +113,11 @@ class _Command:
 
     def _print(self, report: CheckReport, table: Sequence[str] | None) -> None:
         if self._json:
-            print(json.dumps(as_json(report, table), indent=2))
+            print_json(as_json(report, table))
         else:
-            print_report(Console(highlight=False), report, table)
+            if not self._quiet:
+                say("")
+            print_report(report, table)
 
     def _note(self, line: str) -> None:
         if not self._quiet:

@@ -92,7 +92,7 @@ def test_a_server_without_a_file() -> None:
         result = check("--upstream", url, "--price-input", "1", "--price-output", "2")
     assert result.exit_code == 0, result.output
     assert f"{url}, model small: at most 9 requests" in result.stderr
-    assert "10 requests in" in result.stdout
+    assert "requests  10 in" in result.stdout
     assert "$0.00" in result.stdout
     for line in ('kind = "openai"', f'base_url = "{url}"', "rpm = 60", "tpm = 90000", '[models."small"]'):
         assert f"  {line}\n" in result.stdout
@@ -130,7 +130,7 @@ def test_a_wrong_key(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 3
     assert "It cannot be used: " in result.stdout
     assert "401" in result.stdout
-    assert "1 request in" in result.stdout
+    assert "requests  1 in" in result.stdout
     assert "k-wrong" not in result.output
 
 
