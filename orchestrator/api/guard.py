@@ -10,7 +10,7 @@ is not meant by that, and gets in by two ways:
   the same. Browsers send `Origin` with it, or `Sec-Fetch-Site`; so what comes from another origin than the daemon's own
   is refused under `/api`. Programs send neither.
 
-HTTP/2, which the server would take without encryption, has bounds of its own and no use here: it is refused.
+Only HTTP/1 is spoken: HTTP/2 would need bounds of its own and has no use here.
 """
 
 from typing import Final

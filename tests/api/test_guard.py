@@ -77,7 +77,7 @@ async def test_the_daemons_own_page_and_programs_may(headers):
 
 
 async def test_other_versions_of_http_are_refused():
-    """HTTP/2 is not spoken, although the server would."""
+    """HTTP/2 is not spoken."""
     exchange = Exchange(app_at(), "GET", "/healthz")
     exchange.scope["http_version"] = "2"
     assert (await exchange.run()).status == 505
