@@ -156,7 +156,7 @@ class Window:
         taken: float = self.used + self.held
         foreign = self.foreign
         if foreign is not None:
-            taken += foreign.amount(now)
+            taken += foreign.ahead(now)
         limit = self.amount
         variance += self.variance
         if variance and need < limit:

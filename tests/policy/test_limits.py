@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from agents.errors import InvalidLimits
 from orchestrator.policy.feedback import Reading
+from orchestrator.policy.foreign import Foreign
 from orchestrator.policy.limits import Blocked, InFlightSpec, Lease, LimitSet, LimitSpec, Window
 from orchestrator.policy.ticket import Ticket
 
@@ -476,6 +477,17 @@ def test_a_shared_limit_is_shared() -> None:
     ours = sum(amount for at, amount, own in log if own)
     assert ours >= 0.9 * (limit - 400 * 60)
     assert refused <= 0.02 * sent
+
+
+def test_room_beside_a_stranger_is_looked_for_ahead() -> None:
+    """Others on the key go on while a call is on its way, so a second's worth of their rate is left to them."""
+    foreign = Foreign(60.0)
+    assert foreign.ahead(10.0) == foreign.amount(10.0) == 0.0
+    for second in range(60):
+        foreign.read(100.0 * second, float(second))
+    assert foreign.rate > 50.0
+    assert foreign.ahead(60.0) == pytest.approx(foreign.amount(60.0) + foreign.rate)
+    assert foreign.ahead(500.0) == 0.0
 
 
 # Living
