@@ -177,6 +177,14 @@ class RunService:
             draining=self._closed,
         )
 
+    def configure(self, config: RunsConfig) -> None:
+        """Puts other bounds in force. No run that exists is sent away, whatever they are."""
+        self._config = config
+        self._limiter.total_tokens = config.max_live
+        self._room.per_tenant = config.per_tenant
+        while len(self._ended) > config.keep_ended:
+            del self._records[self._ended.popleft()]
+
     def close(self) -> None:
         """Nothing new is taken from here on; what is live goes on."""
         self._closed = True

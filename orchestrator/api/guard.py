@@ -5,7 +5,7 @@ is not meant by that, and gets in by two ways:
 
 - **DNS rebinding**: the page's own name is made to point to 127.0.0.1, so the browser takes the daemon for the page's
   server. The request then carries that name in `Host`; so on loopback only names of this machine are answered, and
-  those configured (`http.allowed_hosts`). An address other than loopback's has keys instead.
+  those configured (`daemon.allowed_hosts`). An address other than loopback's has keys instead.
 - **Cross-site requests**: the page simply sends to 127.0.0.1; it cannot read the answer, but a POST has its effect all
   the same. Browsers send `Origin` with it, or `Sec-Fetch-Site`; so what comes from another origin than the daemon's own
   is refused under `/api`. Programs send neither.
@@ -55,7 +55,7 @@ def _check_host(hosts: list[str], config: HttpConfig) -> None:
         said = repr(hosts[0][:80]) if hosts else "none"
         raise ForeignHost(
             f"Host: must name this machine (localhost, 127.0.0.1, [::1]), not {said};"
-            " a proxy's name can be allowed in http.allowed_hosts"
+            " a proxy's name can be allowed in daemon.allowed_hosts"
         )
 
 

@@ -15,6 +15,9 @@ import trio
 
 from agents.errors import HeadraceError
 from orchestrator.backend_choice import BackendError
+from orchestrator.backends.base import Backend
+from orchestrator.backends.local import LocalBackend
+from orchestrator.backends.openai import OpenAIBackend
 from orchestrator.cli.exits import BACKEND, DONE, USAGE, complain, say
 from orchestrator.config.schema import Config
 from orchestrator.daemon.daemon import Daemon
@@ -90,4 +93,16 @@ class _Serving:
         for owner in self._daemon.owners.by_name.values():
             for endpoint in owner.endpoints:
                 limits = ", ".join(f"{spec.amount:g} {spec.name}" for spec in endpoint.limits) or "no limits"
-                say(f"  backend {owner.config.name}, endpoint {endpoint.name}: {endpoint.backend!r}, {limits}")
+                name = (
+                    owner.config.name if endpoint.name == owner.config.name else f"{owner.config.name}.{endpoint.name}"
+                )
+                say(f"  {name}: {_place(endpoint.backend)}, {limits}")
+
+
+def _place(backend: Backend) -> str:
+    """Where answers come from, for a person."""
+    if isinstance(backend, OpenAIBackend):
+        return backend.config.base_url
+    if isinstance(backend, LocalBackend):
+        return f"a llama.cpp server of its own with {backend.slots} slots"
+    return "the simulated provider"

@@ -63,7 +63,7 @@ def build_catalogue(config: Config, today: datetime.date) -> Catalogue:
         default_model=default,
         agents=agents,
         tenants={name: _rules(table) for name, table in config.tenants.items()},
-        prices=_prices(config, today),
+        prices=prices_of(config, today),
     )
 
 
@@ -115,6 +115,7 @@ def _rules(table: TenantTable) -> TenantRules:
     )
 
 
-def _prices(config: Config, today: datetime.date) -> ModelPrices:
+def prices_of(config: Config, today: datetime.date) -> ModelPrices:
+    """What models cost on that day."""
     entries = [price.entry(model) for model, table in config.models.items() for price in table.prices]
     return ModelPrices(entries, config.models, today)

@@ -20,8 +20,9 @@ from pathlib import Path
 
 import structlog
 import trio
+from msgspec import structs
 
-from agents.errors import HeadraceError
+from agents.errors import HeadraceError, InvalidLimits
 from agents.port import Priority
 from orchestrator.api.app import make_app
 from orchestrator.api.server import closing, listen, serve_http
@@ -30,6 +31,7 @@ from orchestrator.api.surface import HttpConfig
 from orchestrator.board import Board
 from orchestrator.catalogue import Catalogue
 from orchestrator.config.build import build_backends, build_catalogue
+from orchestrator.config.catalogue import prices_of
 from orchestrator.config.find import data_dir
 from orchestrator.config.schema import Config
 from orchestrator.daemon.data_dir import open_data_dir
@@ -44,6 +46,9 @@ from orchestrator.job_plan import JobsConfig
 from orchestrator.job_service import JobService
 from orchestrator.router import Router
 from orchestrator.runs import RunsConfig, RunService
+
+PRICES_SECONDS = 60.0
+"""How long after midnight prices may be yesterday's."""
 
 _log = structlog.get_logger("headrace")
 
@@ -71,6 +76,7 @@ class Daemon:
         self._ending = trio.Event()
         self._closing = trio.Event()
         self._patience = trio.CancelScope()
+        self._on_runs: Callable[[RunsConfig], None] | None = None
 
     def catalogue(self) -> Catalogue:
         """What is known by name at this moment."""
@@ -85,6 +91,7 @@ class Daemon:
         with open_data_dir(data_dir(self.config)) as folder, closing(await listen(http)) as listeners:
             async with trio.open_nursery() as core:
                 await core.start(self.owners.run, self._lost)
+                core.start_soon(self._follow_prices)
                 async with trio.open_nursery() as work:
                     runs = self._runs(work)
                     jobs = await self._jobs(work, runs, folder)
@@ -122,6 +129,8 @@ class Daemon:
             return False
         reload.apply()
         self.config, self._catalogue = reload.config, reload.catalogue
+        if self._on_runs is not None:
+            self._on_runs(runs_config(self.config))
         for change in reload.changes:
             _log.info("changed", what=str(change))
         _log.info("reloaded", changes=len(reload.changes))
@@ -137,13 +146,15 @@ class Daemon:
     # Parts
 
     def _runs(self, nursery: trio.Nursery) -> RunService:
-        return RunService(
+        runs = RunService(
             nursery,
             models=self._router,
             catalogue=self.catalogue,
             config=runs_config(self.config),
             journal=self._metrics.journal,
         )
+        self._on_runs = runs.configure
+        return runs
 
     async def _jobs(self, nursery: trio.Nursery, runs: RunService, folder: Path) -> JobService:
         attempts = max(owner.config.dispatch.retry.attempts for owner in self.owners.by_name.values())
@@ -183,7 +194,15 @@ class Daemon:
 
     def _http(self) -> HttpConfig:
         settings = self.config.daemon
-        return HttpConfig(host=settings.host, port=settings.port, body_bytes=settings.max_body_bytes)
+        http = structs.replace(
+            settings.http, host=settings.host, port=settings.port, body_bytes=settings.max_body_bytes
+        )
+        if not http.loopback:
+            raise InvalidLimits(
+                "daemon.host",
+                f"must be this machine's own, like 127.0.0.1, as long as there are no keys to ask for, not {http.host}",
+            )
+        return http
 
     def _model(self, name: str) -> str:
         self._router.targets(name)
@@ -195,6 +214,15 @@ class Daemon:
     def _weigh(self, tenant: str, job: str, weight: float) -> None:
         for owner in self.owners.by_name.values():
             owner.policy.fair.set_job_weight(tenant, job, weight)
+
+    async def _follow_prices(self) -> None:
+        """Prices have dates, and a daemon lives through many days."""
+        day = datetime.date.today()
+        while True:
+            await trio.sleep(PRICES_SECONDS)
+            if datetime.date.today() != day:
+                day = datetime.date.today()
+                self._catalogue = structs.replace(self._catalogue, prices=prices_of(self.config, day))
 
     def _lost(self, message: str) -> None:
         _log.error("a local model server was given up", reason=message)

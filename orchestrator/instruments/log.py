@@ -7,12 +7,13 @@
 | an attempt failed and is tried again                     | warning |
 | a call ended without an answer, or was not admitted      | warning |
 
-A transition holds no prompt and no answer, so no log line does. When a provider is down every call fails alike: of
-equal warnings at most `BURST` in `SPAN` seconds are written, and the next one that is says how many were not.
+A transition holds no prompt and no answer, so no log line does. When a provider is down every call fails alike, and
+when a job is cancelled every caller leaves: of equal lines, debugging aside, at most `BURST` in `SPAN` seconds are
+written, and the next one that is says how many were not.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal, TextIO
 
 import structlog
@@ -42,7 +43,7 @@ class _Burst(Struct):
 class LogHook:
     """Implements `orchestrator.transitions.Hook`. What is below `level` is not even asked for.
 
-    `burst` is how many equal warnings are written in `SPAN` seconds.
+    `burst` is how many equal lines are written in `SPAN` seconds.
     """
 
     __slots__ = ("_burst", "_bursts", "_debug", "_info", "_log", "wants")
@@ -58,13 +59,13 @@ class LogHook:
     def __call__(self, transition: Transition) -> None:
         kind, outcome = transition.kind, transition.outcome
         if kind == "retrying" or (kind == "finished" and outcome not in ("ok", "caller_gone")):
-            self._warn(transition)
+            self._few(self._log.warning, transition)
         elif self._debug:
             self._log.debug(f"call {kind}", **fields(transition))
         elif self._info and outcome == "caller_gone" and kind == "finished":
-            self._log.info("call finished", **fields(transition))
+            self._few(self._log.info, transition)
 
-    def _warn(self, transition: Transition) -> None:
+    def _few(self, write: Callable[..., object], transition: Transition) -> None:
         key = (transition.backend, transition.kind, transition.outcome)
         burst = self._bursts.get(key)
         if burst is None or transition.at - burst.since > SPAN:
@@ -76,7 +77,7 @@ class LogHook:
         burst.written += 1
         more = {"suppressed": burst.suppressed} if burst.suppressed else {}
         burst.suppressed = 0
-        self._log.warning(f"call {transition.kind}", **fields(transition), **more)
+        write(f"call {transition.kind}", **fields(transition), **more)
 
 
 def fields(transition: Transition) -> dict[str, object]:

@@ -52,7 +52,6 @@ def told(found: Difference) -> tuple[list[str], list[str]]:
         (("agents", "writer", "system"), "Be.", 'agents.writer.system: "Be brief." -> "Be."'),
         (("tools", "lookup", "timeout"), 6, "tools.lookup.timeout: 5 -> 6"),
         (("daemon", "admission", "calls"), 30, "daemon.admission.calls: 20 -> 30"),
-        (("daemon", "log_level"), "info", 'daemon.log_level: "debug" -> "info"'),
         (("daemon", "keep_ended_runs"), 5, "daemon.keep_ended_runs: 0 -> 5"),
     ],
 )
@@ -80,6 +79,7 @@ def _small(backends: list[str]) -> dict[str, Any]:
         (("daemon", "host"), "127.0.0.2"),
         (("daemon", "data_dir"), "elsewhere"),
         (("daemon", "log"), "text"),
+        (("daemon", "log_level"), "info"),
         (("backends", "new"), {"kind": "simulated"}),
         (("backends", "api", "base_url"), "http://localhost:3/v1"),
         (("backends", "api", "api_key_env"), "OTHER"),
