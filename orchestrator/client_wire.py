@@ -5,6 +5,7 @@ daemon. Proxies from the environment are not used: the daemon is nearly always o
 be in the way.
 """
 
+import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final, TypeVar
@@ -12,6 +13,7 @@ from typing import Any, Final, TypeVar
 import httpx2
 import msgspec
 
+from orchestrator.backends.connection import SlotTransport
 from orchestrator.client_errors import BadAddress, BadAnswer, ClientError, DaemonLost, NoDaemon, Quiet, Refusal
 from orchestrator.views.errors import ErrorAnswer
 
@@ -33,6 +35,8 @@ class Wire:
     def __init__(self, url: str, transport: httpx2.AsyncBaseTransport | None = None) -> None:
         self.url = check_url(url)
         self.met = False
+        self._transport = transport
+        self._ssl: ssl.SSLContext | None = None
         self._http = httpx2.AsyncClient(
             base_url=self.url,
             transport=transport,
@@ -94,37 +98,41 @@ class Wire:
     async def stream(
         self, path: str, *, params: Params | None = None, headers: Mapping[str, str] | None = None
     ) -> AsyncGenerator[AsyncGenerator[bytes, None], None]:
-        """The bytes of a long answer as they come. Leaving the block closes the connection."""
+        """The bytes of a long answer as they come, over a connection of its own, closed when the block is left.
+
+        httpx2's own streaming leaves its inner generators unfinished when a reader has had enough, so it is not used.
+        """
         request = self._http.build_request("GET", path, params=params, headers=headers)
+        transport = self._transport or SlotTransport(request.url, self._ssl_context(), 0.0)
         try:
-            response = await self._http.send(request, stream=True)
-        except httpx2.TransportError as error:
-            raise self._translate(error) from error
-        try:
-            if response.status_code >= 300:
-                self._check(response, await self._error_body(response))
-            self.met = True
-            async with aclosing(self._chunks(response)) as chunks:
+            try:
+                response = await transport.handle_async_request(request)
+            except httpx2.TransportError as error:
+                raise self._translate(error) from error
+            body = response.stream
+            assert isinstance(body, httpx2.AsyncByteStream)
+            async with aclosing(self._chunks(body)) as chunks:
+                if response.status_code >= 300:
+                    self._check(response, await _beginning(chunks))
+                self.met = True
                 yield chunks
         finally:
-            await response.aclose()
+            if transport is not self._transport:
+                await transport.aclose()
 
-    async def _chunks(self, response: httpx2.Response) -> AsyncGenerator[bytes, None]:
+    async def _chunks(self, body: httpx2.AsyncByteStream) -> AsyncGenerator[bytes, None]:
         try:
-            async with aclosing(response.aiter_raw()) as chunks:
-                async for chunk in chunks:
-                    yield chunk
+            async for chunk in body:
+                yield chunk
         except httpx2.TransportError as error:
             raise self._translate(error) from error
+        finally:
+            await body.aclose()
 
-    async def _error_body(self, response: httpx2.Response) -> bytes:
-        body = b""
-        async with aclosing(self._chunks(response)) as chunks:
-            async for chunk in chunks:
-                body += chunk
-                if len(body) > ERROR_BYTES:
-                    break
-        return body
+    def _ssl_context(self) -> ssl.SSLContext | None:
+        if self._ssl is None and self.url.startswith("https:"):
+            self._ssl = httpx2.create_ssl_context()
+        return self._ssl
 
     def _check(self, response: httpx2.Response, body: bytes) -> None:
         status = response.status_code
@@ -163,6 +171,16 @@ def check_url(url: str) -> str:
     if parsed.userinfo:
         raise BadAddress("an address with a password in it is not taken: it would end up in messages and logs")
     return str(parsed).rstrip("/")
+
+
+async def _beginning(chunks: AsyncGenerator[bytes, None]) -> bytes:
+    """What an error says, which is short."""
+    body = b""
+    async for chunk in chunks:
+        body += chunk
+        if len(body) > ERROR_BYTES:
+            break
+    return body
 
 
 def refusal(body: bytes, status: int) -> Refusal:

@@ -29,6 +29,10 @@ class Body(httpx2.AsyncByteStream):
 
     def __init__(self, *pieces: bytes | Exception) -> None:
         self._pieces = iter(pieces)
+        self.closed = False
+
+    async def aclose(self) -> None:
+        self.closed = True
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
@@ -64,7 +68,7 @@ class FakeDaemon(httpx2.AsyncBaseTransport):
         self.handlers: dict[tuple[str, str], Handler] = {}
         self.asked: list[httpx2.Request] = []
         self.down = False
-        self.last: httpx2.Response | None = None
+        self.bodies: list[Body] = []
 
     def on(self, method: str, path: str, *answers: Answer | Exception | Handler) -> None:
         """Gives these answers in turn, the last one for ever."""
@@ -86,8 +90,10 @@ class FakeDaemon(httpx2.AsyncBaseTransport):
         handler = self.handlers.get((request.method, request.url.path))
         if handler is None:
             return refused(404, "not_found", f"there is nothing at {request.url.path}")()
-        self.last = (await handler(request))()
-        return self.last
+        response = (await handler(request))()
+        assert isinstance(response.stream, Body)
+        self.bodies.append(response.stream)
+        return response
 
     def count(self, method: str, path: str) -> int:
         return sum((request.method, request.url.path) == (method, path) for request in self.asked)
