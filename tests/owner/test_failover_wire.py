@@ -20,6 +20,7 @@ from orchestrator.policy.concurrency import ConcurrencyConfig
 from orchestrator.policy.config import DispatchConfig
 from orchestrator.policy.limits import LimitSpec
 from orchestrator.policy.retry import RetryConfig
+from tests.backends.flapping import Flapping
 from tests.backends.payloads import END, HELLO, event, failure, frame, stream, stream_head, text
 from tests.backends.upstream import Script, Talk, in_two_reads, open_files, until_open_files, upstream
 from tests.owner.fleet import Fleet
@@ -173,51 +174,10 @@ async def test_an_endpoint_that_takes_the_connection_and_hangs(scheme: str, acce
     await until_open_files(before)
 
 
-class Comes:
-    """An upstream at a fixed port that comes and goes."""
-
-    def __init__(self, nursery: trio.Nursery) -> None:
-        self.port = 0
-        self.served = 0
-        self._nursery = nursery
-        self._scope = trio.CancelScope()
-        self._arrived = trio.Event()
-
-    async def up(self) -> None:
-        listeners = await trio.open_tcp_listeners(self.port, host="127.0.0.1")
-        self.port = listeners[0].socket.getsockname()[1]
-        self._scope = trio.CancelScope()
-        self._arrived = trio.Event()
-        self._nursery.start_soon(self._serve, listeners, self._scope)
-
-    async def down(self) -> None:
-        """Nobody listens any more, and every connection is cut."""
-        self._scope.cancel()
-        await trio.testing.wait_all_tasks_blocked(0.005)
-
-    async def until_asked(self) -> None:
-        with trio.fail_after(5):
-            await self._arrived.wait()
-
-    async def _serve(self, listeners: list[trio.SocketListener], scope: trio.CancelScope) -> None:
-        with scope:
-            await trio.serve_listeners(self._answer, listeners)
-        for listener in listeners:
-            await listener.aclose()
-
-    async def _answer(self, stream: trio.SocketStream) -> None:
-        async with stream:
-            talk = Talk(stream)
-            while await talk.read_request() is not None:
-                self.served += 1
-                self._arrived.set()
-                await talk.send(HELLO)
-
-
 async def test_an_endpoint_that_comes_and_goes() -> None:
     """Each time nobody listens there it gets a few tries and single probes; each time it listens again, its traffic."""
     async with upstream(HELLO) as well, trio.open_nursery() as nursery:
-        flapping = Comes(nursery)
+        flapping = Flapping(nursery)
         await flapping.up()
         backends = at(f"http://127.0.0.1:{flapping.port}/v1", ILL), at(well.base_url, WELL)
         async with serving(*backends) as (owner, fleet):
@@ -242,7 +202,7 @@ async def test_an_endpoint_that_comes_and_goes() -> None:
 async def test_nobody_listens_anywhere_and_then_somebody_does() -> None:
     """With every endpoint gone all calls wait; the first that is back serves them, each once."""
     async with trio.open_nursery() as nursery:
-        both = Comes(nursery), Comes(nursery)
+        both = Flapping(nursery), Flapping(nursery)
         for one in both:
             await one.up()
         async with serving(*(at(f"http://127.0.0.1:{one.port}/v1", f"e{n}") for n, one in enumerate(both))) as (
