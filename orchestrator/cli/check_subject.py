@@ -23,7 +23,7 @@ from orchestrator.check.run import Subject
 from orchestrator.config.build import build_backends, build_catalogue
 from orchestrator.config.decode import load
 from orchestrator.config.find import find_config, require_config
-from orchestrator.config.flags import UPSTREAM, config_from_flags
+from orchestrator.config.flags import UPSTREAM, Flags, config_from_flags
 from orchestrator.config.problems import ConfigError, no_such
 from orchestrator.config.schema import Config
 from orchestrator.groups import only
@@ -118,7 +118,7 @@ def _of_flags(options: CheckOptions) -> _Chosen:
     if options.api_key_env is not None:
         lines.append(f'api_key_env = "{options.api_key_env}"')
     try:
-        config = config_from_flags(upstream=name, api_key_env=options.api_key_env)
+        config = config_from_flags(Flags(upstream=name, api_key_env=options.api_key_env))
         return structs.replace(_choose(config, UPSTREAM, options, shown=name), table=tuple(lines))
     except ConfigError as error:
         raise _as_option(error) from None

@@ -11,7 +11,7 @@ from orchestrator.cli.exits import USAGE, complain
 from orchestrator.cli.serve_command import serve as serve_daemon
 from orchestrator.config.decode import load
 from orchestrator.config.find import require_config
-from orchestrator.config.flags import config_from_flags
+from orchestrator.config.flags import Flags, config_from_flags, file_from_flags
 from orchestrator.config.problems import ConfigError
 from orchestrator.config.schema import Config
 
@@ -49,6 +49,9 @@ def serve(
     weight: Annotated[
         list[str] | None, typer.Option(help="TENANT=N: a tenant's part of the service; may be repeated.")
     ] = None,
+    print_config: Annotated[
+        bool, typer.Option("--print-config", help="Print the file that means the same as these options, and end.")
+    ] = False,
     host: Annotated[str | None, typer.Option(help="The address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(help="The port to listen on; 0 takes a free one.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="The folder in which jobs are kept.")] = None,
@@ -83,12 +86,13 @@ def serve(
     try:
         if upstream is None:
             _refuse(upstream_options, "only with --upstream; in a file it is a key of its own")
+            _refuse({"--print-config": print_config or None}, "only with --upstream; `headrace init` writes a file")
             read = _Reader(config, daemon)
             first = read()
         else:
             _refuse({"--config": config}, "not together with --upstream")
             read = _Reader(None, daemon)
-            first = config_from_flags(
+            flags = Flags(
                 upstream=upstream,
                 rpm=rpm,
                 tpm=tpm,
@@ -99,6 +103,10 @@ def serve(
                 weights=weight or (),
                 daemon=daemon,
             )
+            if print_config:
+                typer.echo(file_from_flags(flags), nl=False)
+                raise typer.Exit
+            first = config_from_flags(flags)
     except ConfigError as error:
         complain(error.message)
         raise typer.Exit(USAGE) from None

@@ -4,10 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
 from agents.errors import InvalidLimits
 from orchestrator.config.decode import decode_table
 from orchestrator.config.problems import ConfigError, Problem, words_of
 from orchestrator.config.schema import Config
+from orchestrator.config.write import as_toml
 from orchestrator.policy.limitspec import Counted
 
 UPSTREAM: Final = "upstream"
@@ -21,35 +24,27 @@ _OPTIONS: Final = {
 }
 
 
-def config_from_flags(
-    *,
-    upstream: str,
-    rpm: float | None = None,
-    tpm: float | None = None,
-    counted: Counted | None = None,
-    concurrency: int | None = None,
-    model: str = "",
-    api_key_env: str | None = None,
-    weights: Sequence[str] = (),
-    daemon: Mapping[str, Any] | None = None,
-) -> Config:
-    """One backend that serves every model. Raises `ConfigError`, naming the options.
+class Flags(Struct, frozen=True, kw_only=True):
+    """What was said. `upstream` is the URL of an OpenAI-compatible server, or `local` or `simulated`.
 
-    `upstream` is the URL of an OpenAI-compatible server, or `local` or `simulated`. `model` is the default model.
-    `weights` are `TENANT=N`. `daemon` are further keys of `[daemon]`; None among them is not said.
+    `model` is the default model. `weights` are `TENANT=N`. `daemon` are further keys of `[daemon]`; None among them is
+    not said.
     """
-    problems: list[Problem] = []
-    backend: dict[str, Any] = {"rpm": rpm, "tpm": tpm, "counted": counted, "concurrency": concurrency}
-    try:
-        backend |= _kind(upstream, api_key_env)
-    except InvalidLimits as error:
-        problems.append(Problem(error.field, words_of(error)))
-        backend["kind"] = "simulated"
-    document = {
-        "daemon": _said({"default_model": model or None, **(daemon or {})}),
-        "backends": {UPSTREAM: _said(backend)},
-        "tenants": _tenants(weights, problems),
-    }
+
+    upstream: str
+    rpm: float | None = None
+    tpm: float | None = None
+    counted: Counted | None = None
+    concurrency: int | None = None
+    model: str = ""
+    api_key_env: str | None = None
+    weights: Sequence[str] = ()
+    daemon: Mapping[str, Any] = {}
+
+
+def config_from_flags(flags: Flags) -> Config:
+    """One backend that serves every model. Raises `ConfigError`, naming the options."""
+    document, problems = _document(flags)
     try:
         config = decode_table(document, "")
     except ConfigError as error:
@@ -58,6 +53,31 @@ def config_from_flags(
     if problems:
         raise ConfigError(problems, "these options")
     return config
+
+
+def file_from_flags(flags: Flags) -> str:
+    """The configuration file that means the same. Raises `ConfigError`, naming the options."""
+    config_from_flags(flags)
+    document, _ = _document(flags)
+    return as_toml(document)
+
+
+def _document(flags: Flags) -> tuple[dict[str, Any], list[Problem]]:
+    problems: list[Problem] = []
+    backend: dict[str, Any] = {}
+    try:
+        backend |= _kind(flags.upstream, flags.api_key_env)
+    except InvalidLimits as error:
+        problems.append(Problem(error.field, words_of(error)))
+        backend["kind"] = "simulated"
+    for name in ("rpm", "tpm", "counted", "concurrency"):
+        backend[name] = getattr(flags, name)
+    document = {
+        "daemon": _said({"default_model": flags.model or None, **flags.daemon}),
+        "backends": {UPSTREAM: _said(backend)},
+        "tenants": _tenants(flags.weights, problems),
+    }
+    return {name: table for name, table in document.items() if table}, problems
 
 
 def _kind(upstream: str, api_key_env: str | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from orchestrator.config.find import beside, data_dir, find_config, places, require_config
-from orchestrator.config.flags import config_from_flags
+from orchestrator.config.flags import Flags, config_from_flags
 from orchestrator.config.problems import ConfigError
 
 
@@ -40,11 +40,11 @@ def test_where_there_is_none_all_places_are_named(tmp_path: Path, monkeypatch: p
 
 def test_data_lies_in_the_home_folder_unless_said(tmp_path: Path) -> None:
     """The data folder is the file's word, relative to the file, or the usual place for state."""
-    config = config_from_flags(upstream="simulated")
+    config = config_from_flags(Flags(upstream="simulated"))
     assert data_dir(config, {"HOME": "/home/me"}) == Path("/home/me/.local/state/headrace")
     assert data_dir(config, {"HOME": "/home/me", "XDG_STATE_HOME": "/state"}) == Path("/state/headrace")
     said = structs.replace(
-        config_from_flags(upstream="simulated", daemon={"data_dir": "x"}), source=f"{tmp_path}/h.toml"
+        config_from_flags(Flags(upstream="simulated", daemon={"data_dir": "x"})), source=f"{tmp_path}/h.toml"
     )
     assert data_dir(said, {}) == tmp_path / "x"
     assert beside(said, "/abs") == Path("/abs")
