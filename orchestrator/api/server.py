@@ -162,12 +162,15 @@ class _Server:
 class _Connection(TCPServer):
     """Hypercorn's connection for HTTP/1.1 alone, which ends with its client.
 
-    As it is, an idle connection that its client has closed would stay until `idle_seconds` are over, and closing would
-    take the sending side away from a handler in the middle of a write.
+    As it is, an idle connection that its client has closed would stay until `idle_seconds` are over; one that was
+    closed here with a further request unread would stay for ever; and closing would take the sending side away from a
+    handler in the middle of a write.
     """
 
     async def run(self) -> None:
         sock = self.stream.socket
+        self._reader = trio.lowlevel.current_task()
+        self._reading = trio.CancelScope()
         try:
             client = parse_socket_addr(sock.family, sock.getpeername())
             server = parse_socket_addr(sock.family, sock.getsockname())
@@ -188,7 +191,8 @@ class _Connection(TCPServer):
                     ),
                 )
                 await self.idle_task.restart(tasks, self._idle_timeout)
-                await self._read_data()
+                with self._reading:
+                    await self._read_data()
                 await self.idle_task.stop()
         except OSError:
             pass  # the client was gone before it was looked at
@@ -197,6 +201,8 @@ class _Connection(TCPServer):
 
     async def _close(self) -> None:
         self.stream.socket.close()
+        if trio.lowlevel.current_task() is not self._reader:
+            self._reading.cancel()
         await trio.lowlevel.checkpoint()
 
 

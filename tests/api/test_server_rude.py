@@ -13,6 +13,7 @@ from tests.api.surface_rig import (
     call_body,
     held_owner,
     make_services,
+    receive_rest,
     receive_until,
     served,
     until,
@@ -84,4 +85,45 @@ async def test_nothing_but_http_1_is_spoken(sent, answer):
     async with served(make_services()) as surface:
         stream = await surface.connect(sent)
         assert (await receive_until(stream, b"\r\n\r\n")).startswith(answer)
+        await stream.aclose()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /healthz HTTP/1.1\r\nConnection: close\r\n" + HOST + b"\r\nGET",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET /healthz HTTP/1.0\r\n" + HOST + b"\r\n" + REQUESTS[0],
+    ],
+)
+async def test_what_comes_behind_the_last_request_does_not_keep_its_connection(sent):
+    """Bytes behind a request that is its connection's last leave nothing of the connection behind."""
+    async with served(make_services(), connections=1, grace_seconds=60) as surface:
+        for _ in range(3):
+            stream = await surface.connect(sent)
+            await receive_rest(stream)
+            await stream.aclose()
+
+
+async def test_at_the_end_requests_sent_ahead_do_not_keep_their_connection():
+    """A shutdown answers what it has begun to answer, and does not wait for what was sent behind it."""
+    backend = HeldBackend("headers")
+    async with (
+        running(held_owner(backend)) as owner,
+        served(make_services(calls=OwnerCalls(owner)), grace_seconds=60) as surface,
+    ):
+        stream = await surface.connect(REQUESTS[3] + REQUESTS[0])
+        await until(lambda: backend.busy == 1)
+        surface.closing.set()
+        backend.release("headers")
+        answers = await receive_rest(stream)
+        assert answers.count(b"HTTP/1.1 200") == 1
+        await stream.aclose()
+
+
+async def test_requests_sent_ahead_are_answered_in_order():
+    """A client that does not wait for its answers gets them all the same, one after the other."""
+    async with served(make_services()) as surface:
+        stream = await surface.connect(REQUESTS[0] * 3 + b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+        assert (await receive_until(stream, b"openapi.json\n")).count(b"alive\n") == 3
         await stream.aclose()
