@@ -73,6 +73,20 @@ class SlowJournal:
         await self._journal.append(events)
 
 
+class Failing:
+    """A journal that takes no more after so many appends."""
+
+    def __init__(self, journal: Journal, *, after: int) -> None:
+        self._journal = journal
+        self._left = after
+
+    async def append(self, events: Sequence[Event]) -> None:
+        if not self._left:
+            raise OSError("no space left")
+        self._left -= 1
+        await self._journal.append(events)
+
+
 class World:
     """A service, what it was made from, and how to ask for runs."""
 
@@ -134,6 +148,7 @@ async def running(
     journal: Callable[[Journal], Journal] = lambda log: log,
     **config: int,
 ) -> AsyncIterator[World]:
-    """A service in a nursery that ends when its runs have."""
-    async with trio.open_nursery() as nursery:
-        yield World(nursery, RunsConfig(**config), script, latency, journal)
+    """A service in a nursery that ends when its runs have. What waits for ever fails, in virtual time."""
+    with trio.fail_after(1_000_000):
+        async with trio.open_nursery() as nursery:
+            yield World(nursery, RunsConfig(**config), script, latency, journal)

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.errors import QueueFull
-from agents.events import RunEnded
+from agents.events import RunEnded, decode
 from agents.runtime import UnknownRun
 from orchestrator.views.runs import RunRequest
 from tests.agents.whole import assert_whole
-from tests.runs.running import SEEKER, SlowJournal, World, running
+from tests.runs.running import SEEKER, Failing, SlowJournal, World, running
 
 Clock = trio.testing.MockClock
 moments = st.floats(0, 70, allow_nan=False)
@@ -59,6 +59,26 @@ def test_watchers_who_join_at_any_time_see_the_same_events(
                 assert mine == whole[after:]
 
     in_virtual_time(main)
+
+
+async def test_events_are_seen_when_they_happen(autojump_clock: Clock) -> None:
+    """A watcher has each event at the very moment of it, and is done with the run."""
+    async with running() as world:
+        run = await world.start()
+        times = [trio.current_time() async for _ in world.service.events(run)]
+        assert times == [pytest.approx(time) for time in (0, 0, 0, 1, 1, 61, 61, 62, 62)]
+        assert trio.current_time() == pytest.approx(62)
+
+
+async def test_a_watcher_is_not_left_waiting_for_a_lost_log(autojump_clock: Clock) -> None:
+    """Where a run ends without a closing event, since its log takes no more, its watchers end with it."""
+    async with running(journal=lambda log: Failing(log, after=4)) as world:
+        run = await world.start()
+        types = [decode(record) async for _, record in world.service.events(run)]
+        assert len(types) == 4
+        assert trio.current_time() == pytest.approx(1)
+        assert world.service.view(run).reason == "internal_error"
+    world.assert_nothing_left()
 
 
 async def test_a_slow_watcher_slows_nobody(autojump_clock: Clock) -> None:
@@ -124,7 +144,7 @@ async def _slowly(world: World, run: str):  # type: ignore[no-untyped-def]
     st.integers(1, 4),
     st.one_of(st.none(), moments),
 )
-@settings(max_examples=150)
+@settings(max_examples=80)
 def test_cancelled_at_any_moment_a_run_closes_once(
     runs: list[tuple[float, float, bool]], max_live: int, shutdown: float | None
 ) -> None:

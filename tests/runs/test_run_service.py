@@ -1,5 +1,6 @@
 """Runs of the daemon by id: started, seen, waited for, cancelled."""
 
+import gc
 from typing import Any
 
 import pytest
@@ -10,10 +11,12 @@ from agents.budget import Limits, Scope
 from agents.errors import HeadraceError, InvalidLimits, UnknownModel
 from agents.lifecycle import State
 from agents.log import JournalLost
+from agents.loop import AgentRun
 from agents.observation import Observation, validate_observation
 from agents.runtime import DuplicateRun, UnknownRun
 from agents.scripted import say
 from orchestrator.catalogue import UnknownAgent
+from orchestrator.run_record import RunRecord
 from orchestrator.views.runs import AgentChoice, RunRequest, RunView
 from tests.agents.whole import assert_nothing_reserved, assert_whole
 from tests.runs.running import EPOCH, SEEKER, World, running
@@ -260,6 +263,21 @@ async def test_ended_runs_are_forgotten_after_so_many_others(autojump_clock: Clo
             with pytest.raises(UnknownRun):
                 world.service.detail(run)
         assert world.service.statistics().states == {"completed": 3}
+
+
+async def test_what_has_ended_lets_go_of_what_drove_it(autojump_clock: Clock) -> None:
+    """Of a thousand runs that pass through, only views, results and logs of the last few are left."""
+    gc.collect()
+    before = sum(isinstance(thing, AgentRun | RunRecord) for thing in gc.get_objects())
+    async with running(script=lambda _: say("yes"), keep_ended=20) as world:
+        for number in range(1000):
+            request = RunRequest(task="x", run=f"job.{number}", job="job")
+            assert (await world.service.run_to_end(request)).answer == "yes"
+        gc.collect()
+        kept = [thing for thing in gc.get_objects() if isinstance(thing, AgentRun | RunRecord)]
+        assert len(kept) - before == 20
+        assert not any(isinstance(thing, AgentRun) for thing in kept)
+    world.assert_nothing_left()
 
 
 async def test_a_run_is_driven_by_whoever_wants_its_result(autojump_clock: Clock) -> None:
