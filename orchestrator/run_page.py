@@ -1,4 +1,4 @@
-"""Pages of runs: which match, the newest first, under cursors that stay good while runs come and go.
+"""Runs in numbers and pages: which match, the newest first, under cursors that stay good while runs come and go.
 
 A cursor is the number of the last run of its page, and numbers are given in the order of creation and never again. So
 a run that ends or is forgotten between two pages moves none of the others, and new ones come before the first page.
@@ -36,6 +36,15 @@ class RunFilter(Struct, frozen=True, kw_only=True):
 
     def states(self) -> frozenset[State]:
         return frozenset(state for state in State if not self.observed or observed(state) in self.observed)
+
+
+class RunStatistics(Struct, frozen=True, kw_only=True):
+    """All runs at one moment, by state. `live` have not ended; `driven` of them are not queued."""
+
+    states: dict[str, int]
+    live: int
+    driven: int
+    draining: bool
 
 
 def page(newest_first: Iterable[RunRecord], wanted: RunFilter) -> RunPage:

@@ -29,7 +29,7 @@ from orchestrator.catalogue import Catalogue
 from orchestrator.item_runs import Models
 from orchestrator.policy.run_room import RunRoom
 from orchestrator.run_log import RunLog
-from orchestrator.run_page import RunFilter, count_states, page
+from orchestrator.run_page import RunFilter, RunStatistics, count_states, page
 from orchestrator.run_plan import RunPlan, plan_run
 from orchestrator.run_record import RunRecord
 from orchestrator.views.names import check_name
@@ -53,15 +53,6 @@ class RunsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 DEFAULTS = RunsConfig()
-
-
-class RunStatistics(Struct, frozen=True, kw_only=True):
-    """All runs at one moment, by state. `live` have not ended; `driven` of them are not queued."""
-
-    states: dict[str, int]
-    live: int
-    driven: int
-    draining: bool
 
 
 class RunService:
@@ -182,8 +173,7 @@ class RunService:
         self._config = config
         self._limiter.total_tokens = config.max_live
         self._room.per_tenant = config.per_tenant
-        while len(self._ended) > config.keep_ended:
-            del self._records[self._ended.popleft()]
+        self._forget()
 
     def close(self) -> None:
         """Nothing new is taken from here on; what is live goes on."""
@@ -276,7 +266,10 @@ class RunService:
 
     def _remember(self, record: RunRecord) -> None:
         self._ended.append(record.run)
-        if len(self._ended) > self._config.keep_ended:
+        self._forget()
+
+    def _forget(self) -> None:
+        while len(self._ended) > self._config.keep_ended:
             del self._records[self._ended.popleft()]
 
     def _leave(self, flow: Flow, give_back: Callable[[str, float], None] | None) -> None:

@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from agents.budget import Limits, Scope
-from agents.errors import HeadraceError, InvalidLimits, UnknownModel
+from agents.errors import HeadraceError, InvalidLimits, QueueFull, UnknownModel
 from agents.lifecycle import State
 from agents.log import JournalLost
 from agents.loop import AgentRun
@@ -17,6 +17,7 @@ from agents.runtime import DuplicateRun, UnknownRun
 from agents.scripted import say
 from orchestrator.catalogue import UnknownAgent
 from orchestrator.run_record import RunRecord
+from orchestrator.runs import RunsConfig
 from orchestrator.views.runs import AgentChoice, RunRequest, RunView
 from tests.agents.whole import assert_nothing_reserved, assert_whole
 from tests.runs.running import EPOCH, SEEKER, World, running
@@ -263,6 +264,21 @@ async def test_ended_runs_are_forgotten_after_so_many_others(autojump_clock: Clo
             with pytest.raises(UnknownRun):
                 world.service.detail(run)
         assert world.service.statistics().states == {"completed": 3}
+
+
+async def test_other_bounds_hold_from_then_on(autojump_clock: Clock) -> None:
+    """Fewer places refuse newcomers and send nobody away; more let queued runs begin; fewer ended ones are kept."""
+    async with running(max_live=1, per_tenant=3) as world:
+        runs = [await world.start() for _ in range(3)]
+        world.service.configure(RunsConfig(max_live=2, per_tenant=2, keep_ended=1))
+        await trio.sleep(0.5)
+        states = [world.service.view(run).state for run in runs]
+        assert states == ["waiting_model", "waiting_model", "queued"]
+        with pytest.raises(QueueFull, match="has 3 runs"):
+            await world.start()
+        await world.service.wait(runs[2])
+        assert [view.run for view in world.service.page().runs] == [runs[2]]
+    world.assert_nothing_left()
 
 
 async def test_what_has_ended_lets_go_of_what_drove_it(autojump_clock: Clock) -> None:
