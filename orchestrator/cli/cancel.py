@@ -48,7 +48,7 @@ def cancel(
                 tell(refusal.message)
                 code = exit_code(refusal) if len(runs or ()) == 1 else SOME_FAILED
         if job:
-            views += await _cancel_job(client, job)
+            views += await _cancel_job(client, job, quiet=json)
         if json:
             print_json(views)
             return code
@@ -60,12 +60,13 @@ def cancel(
     raise typer.Exit(speak(url, work))
 
 
-async def _cancel_job(client: Client, job: str) -> list[RunView]:
+async def _cancel_job(client: Client, job: str, *, quiet: bool) -> list[RunView]:
     """Ends a job; where there is none of this id, all live runs that were started under its name."""
     unknown: Refusal | None = None
     try:
         view = await client.cancel_job(job)
-        tell(f"job {view.job}: {view.phase}, {view.live:,} live runs")
+        if not quiet:
+            print_text(f"job {view.job} is {view.phase}, with {view.live:,} live runs")
     except Refusal as refusal:
         if refusal.kind != "unknown_job":
             raise

@@ -34,12 +34,7 @@ def speak(url: str, work: Work, *, way_out: str = START_ONE, interrupted: str = 
     `way_out` is what a person is told where there is no daemon, `interrupted` what they are told after Ctrl-C.
     """
     talk = partial(_speak, url, work, way_out)
-    try:
-        return trio.run(partial(until_signalled, talk, interrupted), restrict_keyboard_interrupt_to_checkpoints=True)
-    except BrokenPipeError:
-        # `| head` has what it wanted; without this the interpreter would complain about it once more at its exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return SOME_FAILED
+    return trio.run(partial(until_signalled, talk, interrupted), restrict_keyboard_interrupt_to_checkpoints=True)
 
 
 async def _speak(url: str, work: Work, way_out: str, ending: SignalEnd) -> int:
@@ -49,6 +44,10 @@ async def _speak(url: str, work: Work, way_out: str, ending: SignalEnd) -> int:
     except HeadraceError as error:
         complain(f"{clean(error.message)}{f'; {way_out}' if isinstance(error, NoDaemon) else ''}")
         return exit_code(error)
+    except BrokenPipeError:
+        # `| head` has what it wanted; without this the interpreter would complain about it once more at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return SOME_FAILED
 
 
 def tell(message: str) -> None:

@@ -19,7 +19,7 @@ from orchestrator.cli.connect import TWO_WAYS, ask, speak
 from orchestrator.cli.exits import DONE, complain, say
 from orchestrator.cli.job_report import report_job
 from orchestrator.cli.progress import Display, LiveDisplay, NoDisplay, PlainDisplay, Snapshot, watch
-from orchestrator.cli.render import clean, print_json, print_text
+from orchestrator.cli.render import clean, clean_json, print_json, print_text
 from orchestrator.cli.signals import SignalEnd
 from orchestrator.client import Client
 from orchestrator.client_errors import ClientError, Refusal, is_gone, one_error
@@ -110,7 +110,12 @@ class _JobCommand:
                 nursery.start_soon(self._cancel_when_wanted)
                 await self._upload(items)
                 nursery.cancel_scope.cancel()
+        if self._leave.cancelled_caught:
+            complain(f"job {self._job}: left with its inputs not all sent; headrace job cancel {self._job} ends it")
+            return self._ending.exit_code
         view = await self._client.job(self._job)
+        if view.phase == "interrupted" and not self._ending.received:
+            await self._go_on()
         if self._ending.received:
             complain(f"job {self._job}: {view.phase}; its inputs were not all sent")
             return self._ending.exit_code
@@ -166,7 +171,7 @@ class _JobCommand:
 
     async def _write(self, writer: ResultWriter, lines: bytes) -> None:
         try:
-            await writer.write(lines)
+            await writer.write(clean_json(lines) if writer.is_terminal else lines)
         except OutputError as error:
             # Nobody gets the answers any more, so no more are paid for; those that are, the daemon keeps.
             self._broken = error.message

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from agents.errors import HeadraceError
 from orchestrator.cli.exits import DONE, SOME_FAILED, complain, say
+from orchestrator.cli.render import clean_json
 from orchestrator.client import Client
 from orchestrator.outputs import OutputError, ResultWriter, open_output
 from orchestrator.views.jobs import LIVE_PHASES
@@ -31,13 +32,16 @@ async def fetch_results(
                 async for block in blocks:
                     whole, line_end, rest = (rest + block).rpartition(b"\n")
                     if line_end:
-                        await writer.write(whole + line_end)
+                        lines = whole + line_end
+                        await writer.write(clean_json(lines) if writer.is_terminal else lines)
         except OutputError as error:
             complain(error.message)
             return SOME_FAILED
     view = await client.job(job)
     if view.phase in LIVE_PHASES:
         say(f"job {job} is {view.phase} still: {view.done:,} done, {view.failed:,} failed; --follow waits for the rest")
+    elif view.phase != "done":
+        say(f"job {job} ended as {view.phase}: {view.done:,} done, {view.failed:,} failed; headrace job show {job}")
     return DONE
 
 

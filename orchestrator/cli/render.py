@@ -25,6 +25,7 @@ _SHOWN = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) 
 # What reorders text makes a line read differently from what it is.
 _SHOWN |= {code: f"\\u{code:04x}" for code in (0x200E, 0x200F, 0x2028, 0x2029, *range(0x202A, 0x202F))}
 _SHOWN |= {code: f"\\u{code:04x}" for code in range(0x2066, 0x206A)}
+_SHOWN_JSON = {code: f"\\u{code:04x}" for code in _SHOWN if code >= 0x7F}
 _ONE_LINE = _SHOWN | {ord("\n"): " ", ord("\t"): " "}
 
 
@@ -49,8 +50,19 @@ def print_text(text: str) -> None:
 def print_json(value: Any) -> None:
     """One JSON value on one line of standard output."""
     data = value if isinstance(value, bytes) else msgspec.json.encode(value)
+    if sys.stdout.isatty():
+        data = clean_json(data)
     sys.stdout.write(f"{data.decode()}\n")
     sys.stdout.flush()
+
+
+def clean_json(data: bytes) -> bytes:
+    """The same JSON with the control characters escaped that JSON allows in its strings: for a terminal."""
+    return (
+        data
+        if data.isascii() and b"\x7f" not in data
+        else data.decode(errors="replace").translate(_SHOWN_JSON).encode()
+    )
 
 
 def console(*, stderr: bool = False) -> Console:

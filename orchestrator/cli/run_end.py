@@ -12,7 +12,7 @@ from agents.lifecycle import State
 from agents.messages import Message
 from orchestrator.cli.exits import complain, say
 from orchestrator.cli.progress import duration
-from orchestrator.cli.render import brief, clean, facts, money, tokens
+from orchestrator.cli.render import age, brief, clean, facts, money, tokens
 from orchestrator.views.runs import RunDetail, RunView
 
 _OPTIONS: Final = {
@@ -131,7 +131,7 @@ def _state(run: RunView) -> str:
 
 def _when(moment: float, now: float) -> str:
     text = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
-    return f"{text}, {duration(max(0.0, now - moment))} ago"
+    return f"{text}, {age(now - moment)} ago"
 
 
 def _many(number: int, name: str) -> str:

@@ -3,6 +3,7 @@
 import io
 import unicodedata
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,7 +28,7 @@ from agents.lifecycle import State, StopReason
 from agents.messages import Message, ModelReply, ToolCall, Usage
 from orchestrator.cli.job_report import job_facts, job_row_table
 from orchestrator.cli.ps import runs_table
-from orchestrator.cli.render import age, brief, cells, clean, columns, tokens
+from orchestrator.cli.render import age, brief, cells, clean, clean_json, columns, tokens
 from orchestrator.cli.run_end import detail_table, end_words, next_words, used_words
 from orchestrator.cli.run_events import EventWords
 from orchestrator.views.runs import RunView
@@ -54,6 +55,14 @@ def test_no_text_drives_the_terminal(text: str) -> None:
     assert drives_nothing(brief(text))
     if text.isprintable():
         assert clean(text) == text
+
+
+@given(st.recursive(st.text() | st.integers(-9, 9), lambda some: st.lists(some) | st.dictionaries(st.text(), some)))
+def test_json_for_a_terminal_is_the_same_json(value: object) -> None:
+    """Escaped for a terminal it drives nothing, and whoever pastes it elsewhere has the very same value."""
+    shown = clean_json(msgspec.json.encode(value))
+    assert drives_nothing(shown.decode())
+    assert msgspec.json.decode(shown) == value
 
 
 def test_what_was_hidden_is_shown() -> None:
