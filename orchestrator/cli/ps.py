@@ -12,6 +12,7 @@ from orchestrator.cli.connect import Json, Url, speak
 from orchestrator.cli.exits import DONE, say
 from orchestrator.cli.progress import short
 from orchestrator.cli.render import age, cells, columns, print_json, print_table
+from orchestrator.cli.run_end import state_words
 from orchestrator.cli.signals import SignalEnd
 from orchestrator.client import Client
 from orchestrator.client_wire import DEFAULT_URL
@@ -86,20 +87,20 @@ def ps(
 
 def runs_table(runs: list[RunView], now: float) -> Table:
     """A row for each run."""
-    names = ("run", "agent", "tenant/job", "state", "age", "rounds", "tokens", "reason")
-    table = columns(*names, right=("age", "rounds", "tokens"), whole=("run", "state", "age", "rounds", "tokens"))
+    numbers = ("age", "rounds", "tokens")
+    table = columns("run", "agent", "tenant/job", *numbers, "state", right=numbers, whole=("run", *numbers, "state"))
     for run in runs:
         total = run.usage.total
+        named_by_job = not run.job or run.run.startswith(f"{run.job}.")  # an item's run, whose id says it all
         table.add_row(
             *cells(
                 run.run,
                 run.agent,
-                f"{run.tenant}/{run.job}" if run.job else run.tenant,
-                run.state,
+                run.tenant if named_by_job else f"{run.tenant}/{run.job}",
                 age(now - run.created),
                 str(run.rounds),
                 "" if total is None else short(total),
-                "" if run.reason is None else run.reason,
+                state_words(run),
             )
         )
     return table

@@ -33,7 +33,7 @@ _HELP: Final[Mapping[NextStep, str]] = {
 def end_words(detail: RunDetail) -> str:
     """One sentence on a run that did not complete: state, reason, and what stopped it."""
     why = f": {brief(detail.message, 400)}" if detail.message else ""
-    return f"run {detail.run} {_state(detail)}{why}"
+    return f"run {detail.run} {state_words(detail)}{why}"
 
 
 def next_words(detail: RunDetail) -> str:
@@ -80,7 +80,7 @@ def detail_table(detail: RunDetail, now: float) -> Table:
             table.add_row(name, Text(clean(value)))
 
     fact("run", detail.run)
-    fact("state", _state(detail))
+    fact("state", state_words(detail))
     fact("message", detail.message)
     fact("next", next_words(detail) if detail.reason is not None else "")
     fact("agent", detail.agent)
@@ -123,7 +123,8 @@ def _block(message: Message) -> str:
     return "\n".join(lines)
 
 
-def _state(run: RunView) -> str:
+def state_words(run: RunView) -> str:
+    """`waiting_model`, `completed`, `stopped (max_rounds)`: the reason where it adds something."""
     if run.reason is None or run.state is State.COMPLETED:
         return str(run.state)
     return f"{run.state} ({run.reason})" if str(run.reason) != str(run.state) else str(run.state)

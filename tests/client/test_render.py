@@ -87,7 +87,7 @@ def test_wide_rows_fit_a_hundred_columns() -> None:
         agent="a-very-long-agent-name-of-somebody",
         tenant="some-department",
         job="letters-of-the-year-3fa2b1",
-        state=State.WAITING_APPROVAL,
+        state=State.STOPPED,
         reason=StopReason.TOKEN_BUDGET_EXCEEDED,
         rounds=123,
         usage=Usage(input=123_456_789, output=1),
@@ -96,7 +96,7 @@ def test_wide_rows_fit_a_hundred_columns() -> None:
     assert len(lines) == 2
     assert all(len(line) <= 100 for line in lines)
     assert "letters-3fa2b1.1234567 " in lines[1]
-    assert "waiting_approval" in lines[1]
+    assert "stopped (token_budget_exceeded)" in lines[1]
     job = job_view("interrupted", job="letters-of-the-year-3fa2b1", name="x" * 64, tenant="y" * 64, done=1_234_567)
     lines = printed(job_row_table((job,), 1e6), 100)
     assert len(lines) == 2
