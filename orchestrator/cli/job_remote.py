@@ -5,22 +5,22 @@ killed, and `headrace job results` has what was done. Everything that can be che
 as in the embedded mode.
 """
 
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 
 import trio
 from msgspec import Struct
-from rich.console import Console
 
 from agents.errors import HeadraceError
 from orchestrator.cli.connect import TWO_WAYS, ask, speak
 from orchestrator.cli.exits import DONE, complain, say
+from orchestrator.cli.job_progress import JobProgress
 from orchestrator.cli.job_report import report_job
-from orchestrator.cli.progress import Display, LiveDisplay, NoDisplay, PlainDisplay, Snapshot, watch
-from orchestrator.cli.render import clean, clean_json, print_json, print_text
+from orchestrator.cli.progress import watch
+from orchestrator.cli.render import clean_json, print_json, print_text
 from orchestrator.cli.signals import SignalEnd
+from orchestrator.cli.waiting import explain
 from orchestrator.client import Client
 from orchestrator.client_errors import ClientError, Refusal, is_gone, one_error
 from orchestrator.client_upload import Upload
@@ -28,7 +28,7 @@ from orchestrator.inputs import InputFormat, InputStream, Item, Unreadable, chec
 from orchestrator.jobs import chain, peek
 from orchestrator.outputs import OutputError, ResultWriter, open_output
 from orchestrator.template import Template
-from orchestrator.views.jobs import LIVE_PHASES, JobRequest, JobView
+from orchestrator.views.jobs import LIVE_PHASES, JobRequest
 
 FRUITLESS = 3
 """How many daemons in a row may end without a result before the job is taken for what ends them."""
@@ -69,14 +69,11 @@ class _JobCommand:
         self._job = options.request.job
         sources = check_sources(options.inputs, options.input_format, skip=options.output)
         self._stream = InputStream(sources, options.input_format, skip=options.output)
-        self._view: JobView | None = None
+        self._progress = JobProgress(self._stream)
         self._broken = ""
         self._cancel_wanted = trio.Event()
         self._again = trio.Event()
         self._leave = trio.CancelScope()
-        self._display: Display = NoDisplay(say)
-        self._began = 0.0
-        self._note = ""
 
     async def run(self) -> int:
         """Checks, creates, uploads and follows. Raises `HeadraceError`."""
@@ -86,10 +83,10 @@ class _JobCommand:
             head = await peek(items, options.template)
             every = await stack.enter_async_context(aclosing(chain(head, items)))
             if options.detach:
-                self._view = await ask(lambda: client.create_job(options.request), wait=options.wait)
+                self._progress.view = await ask(lambda: client.create_job(options.request), wait=options.wait)
                 return await self._detach(every)
             writer = await stack.enter_async_context(open_output(options.output, overwrite=options.overwrite))
-            self._view = await ask(lambda: client.create_job(options.request), wait=options.wait)
+            self._progress.view = await ask(lambda: client.create_job(options.request), wait=options.wait)
             await self._work(every, writer)
         if self._leave.cancelled_caught:
             complain(f"job {self._job} ends without you; {_come_back(self._job)}")
@@ -127,18 +124,20 @@ class _JobCommand:
         return DONE
 
     async def _work(self, items: AsyncIterator[Item | Unreadable], writer: ResultWriter) -> None:
-        self._began = trio.current_time()
+        options = self._options
         self._ending.target = self
-        self._display = self._choose_display(writer)
-        with self._display as display, one_error(), self._leave:
-            self._client.tell = self._say
-            if not self._options.quiet:
+        progress = self._progress
+        silent = options.quiet or (options.json and options.output is None)
+        with progress.begin(options.request.name, writer, silent=silent) as display, one_error(), self._leave:
+            self._client.tell = progress.say
+            if not options.quiet:
                 display.say(f"job {self._job} is with the daemon at {self._client.url}")
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._upload, items)
                 nursery.start_soon(self._look)
                 nursery.start_soon(self._cancel_when_wanted)
-                nursery.start_soon(watch, display, self._snapshot)
+                nursery.start_soon(watch, display, progress.snapshot)
+                nursery.start_soon(explain, self._client, options.request.tenant, progress.moved, progress.wonder)
                 await self._follow(writer)
                 nursery.cancel_scope.cancel()
 
@@ -161,8 +160,8 @@ class _JobCommand:
                     whole, line_end, rest = (rest + block).rpartition(b"\n")
                     if line_end and not self._broken:
                         await self._write(writer, whole + line_end)
-            self._view = await self._client.job(self._job)
-            if self._view.phase != "interrupted" or self._cancel_wanted.is_set():
+            self._progress.view = view = await self._client.job(self._job)
+            if view.phase != "interrupted" or self._cancel_wanted.is_set():
                 return
             tries = 0 if offset > before else tries + 1
             if tries > FRUITLESS:
@@ -182,7 +181,7 @@ class _JobCommand:
         comeback = self._client.comeback()
         while True:
             try:
-                self._view = await self._client.retry_job(self._job)
+                self._progress.view = await self._client.retry_job(self._job)
             except ClientError as error:
                 if isinstance(error, Refusal) and error.status == 409:
                     break  # it is live again: somebody else asked, or an earlier request of ours arrived
@@ -199,7 +198,7 @@ class _JobCommand:
         while True:
             async with aclosing(self._client.watch_job(self._job)) as views:
                 async for view in views:
-                    self._view = view
+                    self._progress.view = view
             self._again = trio.Event()
             await self._again.wait()
 
@@ -210,53 +209,17 @@ class _JobCommand:
         try:
             await self._client.cancel_job(self._job)
         except HeadraceError as error:
-            self._say(f"the job could not be cancelled: {error.message}")
+            self._progress.say(f"the job could not be cancelled: {error.message}")
 
     def end(self, signal_name: str) -> None:
         """The first signal: the daemon is asked to end the job, and its last results are waited for."""
-        self._note = "cancelling, once more to leave it to the daemon"
-        self._say(self._note)
+        self._progress.note = "cancelling, once more to leave it to the daemon"
+        self._progress.say(self._progress.note)
         self._cancel_wanted.set()
 
     def hurry(self) -> None:
         """The second signal: nothing is waited for."""
         self._leave.cancel()
-
-    # Showing
-
-    def _say(self, message: str) -> None:
-        self._display.say(f"headrace: {clean(message)}")
-
-    def _choose_display(self, writer: ResultWriter) -> Display:
-        options = self._options
-        if options.quiet or (options.json and options.output is None):
-            return NoDisplay(say)
-        # Results on the same terminal would run into a live line.
-        if sys.stderr.isatty() and not writer.is_terminal:
-            return LiveDisplay(Console(stderr=True), options.request.name)
-        return PlainDisplay(say, options.request.name)
-
-    def _snapshot(self) -> Snapshot:
-        view, stream = self._view, self._stream
-        assert view is not None
-        total: float | None = None
-        if view.complete or stream.ended:
-            total = max(view.received, stream.count)
-        elif stream.total_bytes and stream.consumed:
-            total = stream.count * stream.total_bytes / stream.consumed
-        return Snapshot(
-            done=view.done,
-            failed=view.failed,
-            live=view.live,
-            total=total,
-            exact=view.complete or stream.ended,
-            waiting=None,
-            in_flight=None,
-            tokens=view.usage.total or 0,
-            cost=None if view.micro_dollars is None else view.micro_dollars / 1e6,
-            seconds=trio.current_time() - self._began,
-            note=self._note,
-        )
 
 
 def _come_back(job: str) -> str:

@@ -127,7 +127,7 @@ def _counts(fact: Callable[[str, str], None], view: JobView) -> None:
     left = view.received - view.done - view.failed - view.cancelled - view.live
     fact("not begun", f"{left:,}" if left > 0 else "")
     fact("tokens", tokens(view.usage))
-    fact("cost", "" if view.micro_dollars is None else money(view.micro_dollars))
+    fact("cost", "" if view.micro_dollars is None or view.usage.total is None else money(view.micro_dollars))
 
 
 def _go_on(view: JobView) -> str:

@@ -14,6 +14,7 @@ from orchestrator.cli.render import clean, print_json, print_text
 from orchestrator.cli.run_end import tell_end
 from orchestrator.cli.run_events import EventWords
 from orchestrator.cli.signals import SignalEnd
+from orchestrator.cli.waiting import explain
 from orchestrator.client import Client
 from orchestrator.client_errors import DaemonLost, Refusal, one_error
 from orchestrator.views.runs import RunDetail, RunRequest
@@ -50,6 +51,8 @@ class _Following:
         self._asked = trio.Event()
         self._leave = trio.CancelScope()
         self._run = options.request.run
+        self._last = 0
+        self._reason = ""
 
     async def run(self) -> int:
         options, client = self._options, self._client
@@ -69,6 +72,8 @@ class _Following:
         with one_error(), self._leave:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._cancel_when_asked)
+                if not options.quiet:
+                    nursery.start_soon(explain, client, options.request.tenant, lambda: self._last, self._wonder)
                 detail = await self._follow()
                 nursery.cancel_scope.cancel()
         if detail is None:
@@ -80,7 +85,8 @@ class _Following:
         words = EventWords()
         try:
             async with aclosing(self._client.events(self._run)) as events:
-                async for _, data in events:
+                async for number, data in events:
+                    self._last = number
                     if self._options.quiet:
                         continue
                     try:
@@ -103,6 +109,11 @@ class _Following:
             await self._client.cancel_run(self._run)
         except HeadraceError as error:
             complain(f"it could not be cancelled: {clean(error.message)}")
+
+    def _wonder(self, kind: str, words: str) -> None:
+        if kind not in ("", self._reason):
+            say(f"  {clean(words)}")
+        self._reason = kind
 
     def end(self, signal_name: str) -> None:
         """The first signal: the daemon is asked to end the run."""
