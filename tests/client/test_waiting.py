@@ -43,7 +43,7 @@ def queue(tenants: tuple[TenantView, ...], *endpoints: EndpointView) -> QueueVie
     [
         (queue((tenant(),), endpoint()), ""),
         (queue((tenant("other", 5, "requests/min"),), endpoint("open", 3.0)), ""),
-        (queue((tenant(queued=5, held_by="requests/min"),), endpoint()), f"5 calls wait, {SO_FAR}, held by requests/min"),
+        (queue((tenant(queued=5, held_by="req/min"),), endpoint()), f"5 calls wait, {SO_FAR}, held by req/min"),
         (queue((tenant(queued=1, held_by="fair_order"),), endpoint()), f"1 call waits, {SO_FAR}, held by {OTHERS}"),
         (queue((tenant(queued=1),), endpoint("open", 3.0)), "backend up does not answer, next try in 3.0 s"),
         (queue((tenant(),), endpoint("open", 30.0), endpoint("half_open")), "backend up does not answer, next try now"),
