@@ -258,16 +258,14 @@ class Dispatcher:
         """Settles an ended attempt everywhere. None: the call has its reply; otherwise what follows its failure."""
         error = outcome if isinstance(outcome, ModelError) else None
         self._booking.ended(ticket, attempt, outcome, now)
-        if error is not None:
-            probed_after = ticket.endpoint.breaker.probed_after(sent=ticket.started)
-            ticket.probes += not is_own_try(error, probed_after, self._config.retry)
+        probed_after = None if error is None else ticket.endpoint.breaker.probed_after(sent=ticket.started)
         ticket.endpoint.ended(ticket, error, now)
         self._quiet_until = -math.inf
         self._parking.release(ticket.tenant)
         if error is None:
             self._finish(ticket)
             return None
-        answer = self._after(error, ticket, now)
+        answer = self._after(error, ticket, probed_after, now)
         if isinstance(answer, RetryAt):
             ticket.state = "waiting"
             ticket.held_by = "retry"
@@ -276,7 +274,7 @@ class Dispatcher:
             self._finish(ticket)
         return answer
 
-    def _after(self, error: ModelError, ticket: Ticket, now: float) -> RetryAt | GiveUp:
+    def _after(self, error: ModelError, ticket: Ticket, probed_after: float | None, now: float) -> RetryAt | GiveUp:
         call: Call = ticket.call
         never = self.too_large(ticket)
         if never is not None:  # a limit was lowered meanwhile
@@ -284,12 +282,12 @@ class Dispatcher:
         if call.elsewhere and error.retryable and self.outage(now) is not None:
             return GiveUp(error)
         streamed = ticket.streamed > 0 and call.deltas is not None and not call.restartable
-        tries = max(1, ticket.attempts - ticket.probes)
-        if not streamed and now < ticket.deadline and self._another_may_take(error, ticket, tries, now):
+        if not streamed and now < ticket.deadline and self._another_may_take(error, ticket, now):
             return RetryAt(now)
+        ticket.tries += is_own_try(error, probed_after, self._config.retry)
         return decide(
             error,
-            attempt=tries,
+            attempt=max(1, ticket.tries),
             streamed=streamed,
             now=now,
             deadline=ticket.deadline,
@@ -297,11 +295,15 @@ class Dispatcher:
             rng=self._rng,
         )
 
-    def _another_may_take(self, error: ModelError, ticket: Ticket, tries: int, now: float) -> bool:
-        """Whether the call need not wait, since an endpoint is open to it that has not failed it."""
+    def _another_may_take(self, error: ModelError, ticket: Ticket, now: float) -> bool:
+        """Whether the call need not wait, since an endpoint is open to it that has not failed it.
+
+        Going there is no new try of the call's, or its tries would be over before their waits have outlasted anything.
+        """
         if isinstance(error, Refused):
             return error.endpoint_fault and self._placement.another(ticket, now)
-        return error.retryable and tries < self._config.retry.attempts and self._placement.another(ticket, now)
+        left = self._config.retry.attempts - ticket.tries
+        return error.retryable and left > 1 and self._placement.another(ticket, now)
 
     def _finish(self, ticket: Ticket) -> None:
         ticket.state = "done"

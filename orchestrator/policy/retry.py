@@ -30,10 +30,10 @@ from orchestrator.policy.checks import require
 class RetryConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """How patient retries are. Times in seconds.
 
-    `attempts` counts all tries of a call, the first included. `jitter` is the greatest part of a delay that may be
-    added to it (0.5 lengthens by up to half), also beyond `cap`. A provider's hint longer than `obey_at_most` ends the
-    call instead of being cut. Probes of an endpoint that has been down for at most `outage_patience` are no tries.
-    Raises `InvalidLimits`.
+    `attempts` counts the tries of a call, the first included; moving on at once to an endpoint that has not failed it
+    is no new one. `jitter` is the greatest part of a delay that may be added to it (0.5 lengthens by up to half), also
+    beyond `cap`. A provider's hint longer than `obey_at_most` ends the call instead of being cut. Probes of an endpoint
+    that has been down for at most `outage_patience` are no tries. Raises `InvalidLimits`.
     """
 
     attempts: int = 6

@@ -44,7 +44,6 @@ class Ticket:
         "output",
         "passed",
         "priority",
-        "probes",
         "queue_node",
         "run",
         "run_state",
@@ -54,6 +53,7 @@ class Ticket:
         "state",
         "streamed",
         "tenant",
+        "tries",
         "variance",
         "waited",
         "whole_input",
@@ -111,8 +111,8 @@ class Ticket:
         self.state: TicketState = "new"
         self.stage: TicketStage = "sent"
         self.attempts = 0
-        # failed tries that were probes of an endpoint that is down; a bit for each endpoint that has failed the call
-        self.probes = 0
+        # of the failed attempts those that `retry` counts; a bit for each endpoint that has failed the call
+        self.tries = 0
         self.failed_at = 0
         self.eligible_since = arrived
         self.started = 0.0

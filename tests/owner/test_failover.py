@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from agents.errors import ModelError, Overloaded, Throttled, Unavailable
-from agents.port import OwnerPort
+from agents.port import Flow, OwnerPort
 from orchestrator.backends.base import Backend
 from orchestrator.backends.simulated import FaultRule, SimConfig, SimLatency, SimLength, SimProvider, SimulatedBackend
 from orchestrator.owner import Endpoint, Owner, OwnerConfig
@@ -146,6 +146,22 @@ async def test_an_endpoint_that_fails_at_once_is_no_trap(
     assert trio.current_time() <= 200 / 4 * 12 + 5
 
 
+async def test_one_bad_moment_keeps_no_call_away(autojump_clock: trio.testing.MockClock) -> None:
+    """A call goes back to the endpoint that failed it, once another has succeeded there, if the others are busy."""
+    shaky, busy = StagedBackend("shaky", step=0.1), StagedBackend("busy", step=0.1)
+    shaky.plan = lambda n, request: Unavailable("oops") if n == 1 else None
+    async with serving(busy, shaky, concurrency=ConcurrencyConfig(fixed=1)) as (owner, fleet):
+        busy.step = 100.0
+        async with trio.open_nursery() as callers:
+            callers.start_soon(fleet.send, 2)
+            await trio.sleep(1)
+            assert len(fleet.outcomes) == 0
+            await OwnerPort(owner.inbox, Flow("globex", "job", "other")).call(request())
+            await trio.sleep(1)
+            assert len(fleet.outcomes) == 1
+    fleet.assert_all_served()
+
+
 async def test_a_call_refused_for_long_moves_on_at_once(autojump_clock: trio.testing.MockClock) -> None:
     """An endpoint that asks for a minute's (or an hour's) wait gets it, and its call goes to the other without any."""
     for wait in (60.0, 3600.0):
@@ -168,6 +184,19 @@ async def test_a_call_that_all_have_failed_goes_round(autojump_clock: trio.testi
         await fleet.send(1)
     fleet.assert_all_served()
     assert [len(backend.sent) for backend in backends].count(1) == 2
+
+
+@pytest.mark.parametrize("count", [1, 2, 6])
+async def test_many_endpoints_do_not_shorten_the_patience(count: int, autojump_clock: trio.testing.MockClock) -> None:
+    """A blip of all endpoints at once is outlasted like one of a single endpoint, however many there are."""
+    backends = [StagedBackend(f"e{n}", step=0.01) for n in range(count)]
+    for backend in backends:
+        backend.plan = lambda n, request: Overloaded("full", status=529) if trio.current_time() < 15.0 else None
+    async with serving(*backends) as (_, fleet):
+        await fleet.send(4)
+    fleet.assert_all_served()
+    # five tries that fail, of each call at each endpoint
+    assert all(len(backend.sent) <= 4 * 6 for backend in backends)
 
 
 GATE = 7.0
