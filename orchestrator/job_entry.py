@@ -24,7 +24,13 @@ class JobEntry:
         self.control = trio.Lock()
         self.changed = Signal()
         self.results = ResultView(folder.results, stored.result_bytes, self.changed)
-        self.spool = InputSpool(folder, stored.inputs, complete=stored.record.complete, limiter=limiter)
+        self.spool = InputSpool(
+            folder,
+            stored.inputs,
+            complete=stored.record.complete,
+            limiter=limiter,
+            on_change=self.changed.ring,
+        )
         self.work: JobWork | None = None
         self.ended = trio.Event()
         self._limiter = limiter

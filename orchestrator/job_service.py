@@ -137,10 +137,7 @@ class JobService:
         self._refuse_if_closed()
         if not entry.takes_inputs:
             raise JobConflict(f"job {job} has ended ({entry.phase}) and takes no inputs")
-        try:
-            await entry.spool.append(offset, body)
-        finally:
-            entry.changed.ring()
+        await entry.spool.append(offset, body)
         return entry.view()
 
     async def complete(self, job: str) -> JobView:

@@ -31,7 +31,13 @@ class InputSpool:
     """The inputs of one job. `durable` says how far they are safe; `changed` rings with it and with `complete`."""
 
     def __init__(
-        self, folder: JobFolder, state: InputState, *, complete: bool, limiter: trio.CapacityLimiter | None = None
+        self,
+        folder: JobFolder,
+        state: InputState,
+        *,
+        complete: bool,
+        limiter: trio.CapacityLimiter,
+        on_change: Callable[[], None],
     ) -> None:
         self.durable = state
         self.complete = complete
@@ -39,6 +45,7 @@ class InputSpool:
         self._path = folder.inputs
         self._counter = LineCounter(state)
         self._limiter = limiter
+        self._on_change = on_change
         self._turn = trio.Lock()
         self._syncing = trio.Lock()
         self._upload = trio.CancelScope()
@@ -83,6 +90,7 @@ class InputSpool:
             await keep()
             self.complete = True
             self.changed.ring()
+            self._on_change()
 
     def close(self, error: HeadraceError) -> None:
         """Ends the upload under way and refuses others, with `error`; what came of it is kept."""
@@ -159,13 +167,14 @@ class InputSpool:
             if state.size == self.durable.size:
                 return
             try:
-                await trio.to_thread.run_sync(os.fdatasync, fd, limiter=self._limiter)
+                await trio.to_thread.run_sync(_sync_data, fd, limiter=self._limiter)
             except OSError as error:
                 # Behind a sync that failed, the next may succeed although the pages have never reached the disk.
                 self._broken = storage_error(self._path, "cannot be written to the disk", error)
                 raise self._broken from error
             self.durable = state
             self.changed.ring()
+            self._on_change()
 
     def _open(self) -> int:
         try:
@@ -182,3 +191,8 @@ class InputSpool:
         return WrongOffset(
             f"another request about this job's inputs took over from this upload, at byte {right}", right
         )
+
+
+def _sync_data(fd: int) -> None:
+    # not everywhere there is the cheaper one
+    getattr(os, "fdatasync", os.fsync)(fd)

@@ -6,7 +6,7 @@ the same lines, read again in the same order, give the same table.
 
 from typing import Final
 
-from agents.budget import NOTHING, Amounts
+from agents.budget import Amounts
 from agents.messages import Usage
 from orchestrator.job_record import JobLine, JobSummary
 from orchestrator.jobs import ERRORS_KEPT
@@ -27,9 +27,10 @@ class ResultTable:
         self._names = ["", "done"]
         self._by_name: dict[str, int] = {}
         self._errors: dict[int, str] = {}
-        self._usage = Usage()
+        # Plain numbers, since a retry adds up a million lines while somebody waits.
+        self._usage: list[int | None] = [None] * len(Usage.__struct_fields__)
         self._micro_dollars: int | None = 0
-        self._spent = NOTHING
+        self._spent = [0] * len(Amounts.__struct_fields__)
 
     @property
     def done(self) -> int:
@@ -66,11 +67,11 @@ class ResultTable:
         return JobSummary(
             done=self.done,
             failed=self.failed,
-            usage=self._usage,
+            usage=Usage(*self._usage),
             micro_dollars=self._micro_dollars,
             failures=failures,
             errors=tuple(self._errors.values()),
-            spent=self._spent,
+            spent=Amounts(*self._spent),
         )
 
     def _code(self, reason: str) -> int:
@@ -85,12 +86,16 @@ class ResultTable:
         return self._by_name[reason]
 
     def _pay(self, line: JobLine) -> None:
-        self._usage += line.usage
+        usage, sums, tokens = line.usage, self._usage, 0
+        for i, amount in enumerate((usage.input, usage.cached, usage.cache_write, usage.output)):
+            if amount is not None:
+                sums[i] = amount + (sums[i] or 0)
+                tokens += amount
         cost = line.micro_dollars
         self._micro_dollars = None if cost is None or self._micro_dollars is None else self._micro_dollars + cost
         if line.attempt >= self._since:
-            tokens = (line.usage.all_input or 0) + (line.usage.output or 0)
-            self._spent += Amounts(line.rounds, line.tool_calls, tokens, cost or 0)
+            for i, amount in enumerate((line.rounds, line.tool_calls, tokens, cost or 0)):
+                self._spent[i] += amount
 
     def __repr__(self) -> str:
         return f"<ResultTable {self.done} done, {self.failed} failed>"
