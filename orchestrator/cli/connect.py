@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, TypeVar
 
@@ -14,7 +15,7 @@ from orchestrator.cli.exits import BACKEND, SOME_FAILED, USAGE, complain
 from orchestrator.cli.render import clean
 from orchestrator.cli.signals import SignalEnd, until_signalled
 from orchestrator.client import Client, open_client
-from orchestrator.client_errors import BadAnswer, DaemonLost, NoDaemon, Refusal
+from orchestrator.client_errors import BadAnswer, ClientError, DaemonLost, NoDaemon, Refusal
 from orchestrator.client_patience import patiently
 
 T = TypeVar("T")
@@ -24,6 +25,7 @@ Url = Annotated[str, typer.Option("--url", envvar="HEADRACE_URL", help="The daem
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Fail at once where the daemon has no room, do not wait.")]
 
+TAKE_BACK_SECONDS = 2.0
 START_ONE = "start one with `headrace serve`"
 TWO_WAYS = f"{START_ONE}, or give --embedded to work in this process"
 
@@ -58,6 +60,16 @@ def tell(message: str) -> None:
 async def ask(call: Callable[[], Awaitable[T]], *, wait: bool) -> T:
     """What the daemon answers; where it is full or on its way up or down, later, if `wait` says so."""
     return await (patiently(call, tell) if wait else call())
+
+
+async def begin(call: Callable[[], Awaitable[T]], take_back: Callable[[], Awaitable[object]], *, wait: bool) -> T:
+    """As `ask`, for what begins something. Interrupted on the way, it may have begun: then it is taken back."""
+    try:
+        return await ask(call, wait=wait)
+    except trio.Cancelled:
+        with trio.CancelScope(shield=True, relative_deadline=TAKE_BACK_SECONDS), suppress(ClientError):
+            await take_back()
+        raise
 
 
 def exit_code(error: HeadraceError) -> int:

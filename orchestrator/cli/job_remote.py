@@ -7,13 +7,14 @@ as in the embedded mode.
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing
+from functools import partial
 from pathlib import Path
 
 import trio
 from msgspec import Struct
 
 from agents.errors import HeadraceError
-from orchestrator.cli.connect import TWO_WAYS, ask, speak
+from orchestrator.cli.connect import TWO_WAYS, begin, speak
 from orchestrator.cli.exits import DONE, complain, say
 from orchestrator.cli.job_progress import JobProgress
 from orchestrator.cli.job_report import report_job
@@ -28,7 +29,7 @@ from orchestrator.inputs import InputFormat, InputStream, Item, Unreadable, chec
 from orchestrator.jobs import chain, peek
 from orchestrator.outputs import OutputError, ResultWriter, open_output
 from orchestrator.template import Template
-from orchestrator.views.jobs import LIVE_PHASES, JobRequest
+from orchestrator.views.jobs import LIVE_PHASES, JobRequest, JobView
 
 FRUITLESS = 3
 """How many daemons in a row may end without a result before the job is taken for what ends them."""
@@ -83,10 +84,10 @@ class _JobCommand:
             head = await peek(items, options.template)
             every = await stack.enter_async_context(aclosing(chain(head, items)))
             if options.detach:
-                self._progress.view = await ask(lambda: client.create_job(options.request), wait=options.wait)
+                self._progress.view = await self._create()
                 return await self._detach(every)
             writer = await stack.enter_async_context(open_output(options.output, overwrite=options.overwrite))
-            self._progress.view = await ask(lambda: client.create_job(options.request), wait=options.wait)
+            self._progress.view = await self._create()
             await self._work(every, writer)
         if self._leave.cancelled_caught:
             complain(f"job {self._job} ends without you; {_come_back(self._job)}")
@@ -99,6 +100,10 @@ class _JobCommand:
             results_on_stdout=options.output is None,
             broken=self._broken,
         )
+
+    async def _create(self) -> JobView:
+        create = partial(self._client.create_job, self._options.request)
+        return await begin(create, lambda: self._client.cancel_job(self._job), wait=self._options.wait)
 
     async def _detach(self, items: AsyncIterator[Item | Unreadable]) -> int:
         self._ending.target = self

@@ -8,7 +8,7 @@ from msgspec import Struct
 from agents.errors import HeadraceError
 from agents.events import UnknownEvent, decode
 from agents.lifecycle import State
-from orchestrator.cli.connect import TWO_WAYS, ask, speak
+from orchestrator.cli.connect import TWO_WAYS, begin, speak
 from orchestrator.cli.exits import DONE, SOME_FAILED, complain, say
 from orchestrator.cli.render import clean, print_json, print_text
 from orchestrator.cli.run_end import tell_end
@@ -57,7 +57,9 @@ class _Following:
     async def run(self) -> int:
         options, client = self._options, self._client
         await _no_agent_alone(client, options.only_word)
-        view = await ask(lambda: client.start_run(options.request), wait=options.wait)
+        view = await begin(
+            lambda: client.start_run(options.request), lambda: client.cancel_run(self._run), wait=options.wait
+        )
         if options.detach:
             if options.json:
                 print_json(view)

@@ -43,10 +43,12 @@ def command(daemon: DaemonThread, *arguments: str) -> "Iterator[subprocess.Popen
 
 def hear(process: "subprocess.Popen[str]", text: str) -> str:
     assert process.stderr is not None
+    said = []
     for line in process.stderr:
+        said.append(line)
         if text in line:
             return line
-    pytest.fail(f"it ended without saying {text!r}")
+    pytest.fail(f"it ended without saying {text!r}, but: {''.join(said)}")
 
 
 def test_ctrl_c_cancels_the_run_and_waits(daemon: DaemonThread) -> None:
