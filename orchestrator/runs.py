@@ -39,14 +39,18 @@ SHUTTING_DOWN = "the daemon is shutting down"
 
 
 class RunsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many runs are driven at once, how many a tenant may have, how many that ended are remembered."""
+    """How many runs are driven at once, how many a tenant and all together may have, how many that ended are kept.
+
+    Raises `InvalidLimits`.
+    """
 
     max_live: int = 10_000
     per_tenant: int = 10_000
+    in_all: int = 50_000
     keep_ended: int = 1_000
 
     def __post_init__(self) -> None:
-        for field, least in (("max_live", 1), ("per_tenant", 1), ("keep_ended", 0)):
+        for field, least in (("max_live", 1), ("per_tenant", 1), ("in_all", 1), ("keep_ended", 0)):
             value = getattr(self, field)
             if type(value) is not int or value < least:
                 raise InvalidLimits(field, f"a whole number, {least} or more, not {value!r}")
@@ -78,7 +82,7 @@ class RunService:
         self._journal = journal
         self._wall = wall
         self._limiter = trio.CapacityLimiter(config.max_live)
-        self._room = RunRoom(config.per_tenant)
+        self._room = RunRoom(config.per_tenant, config.in_all)
         self._records: dict[str, RunRecord] = {}
         self._starting: set[str] = set()
         self._ended: deque[str] = deque()
@@ -172,7 +176,7 @@ class RunService:
         """Puts other bounds in force. No run that exists is sent away, whatever they are."""
         self._config = config
         self._limiter.total_tokens = config.max_live
-        self._room.per_tenant = config.per_tenant
+        self._room.per_tenant, self._room.in_all = config.per_tenant, config.in_all
         self._forget()
 
     def close(self) -> None:

@@ -14,7 +14,9 @@ from orchestrator.config.problems import Path, show_path
 from orchestrator.config.schema import Config
 from orchestrator.config.words import SECRET, in_words, keys_of
 
-LIVE_DAEMON: Final = frozenset({"admission", "default_model", "max_live_runs", "runs_per_tenant", "keep_ended_runs"})
+LIVE_DAEMON: Final = frozenset(
+    {"admission", "default_model", "max_live_runs", "runs_per_tenant", "runs_in_all", "keep_ended_runs"}
+)
 LIVE_TABLES: Final = frozenset({"agents", "tools", "tenants"})
 LIVE_ENDPOINT: Final = frozenset({*LimitKeys.__struct_fields__, "concurrency"})
 LIVE_BACKEND: Final = frozenset({*LIVE_ENDPOINT, "retry"})

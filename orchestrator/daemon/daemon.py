@@ -253,5 +253,8 @@ def runs_config(config: Config) -> RunsConfig:
     """How many runs there may be."""
     settings = config.daemon
     return RunsConfig(
-        max_live=settings.max_live_runs, per_tenant=settings.runs_per_tenant, keep_ended=settings.keep_ended_runs
+        max_live=settings.max_live_runs,
+        per_tenant=settings.runs_per_tenant,
+        in_all=settings.runs_in_all,
+        keep_ended=settings.keep_ended_runs,
     )

@@ -84,3 +84,15 @@ def test_tenants_that_come_and_go_are_forgotten() -> None:
 def test_the_time_is_always_within_its_bounds(ended: float, seconds: float) -> None:
     """Whatever was seen."""
     assert 1 <= retry_after(ended, seconds) <= 120
+
+
+def test_all_tenants_together_are_capped() -> None:
+    """With invented tenants nobody gets beyond the cap on all, and a place that is given back is free for anybody."""
+    room = RunRoom(10, in_all=25)
+    for number in range(25):
+        room.enter(f"tenant-{number}", 0)
+    with pytest.raises(QueueFull, match="all tenants together have 25 runs"):
+        room.enter("one-more", 0)
+    room.leave("tenant-7", 5)
+    room.enter("one-more", 5)
+    assert 5 < refused(room, "yet-another", 5) < 10
