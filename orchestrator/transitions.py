@@ -22,9 +22,9 @@ class Transition(Struct, frozen=True, gc=False):
     `at` is on the owner's clock. `outcome` is `ok` or the error's `kind` (on `attempt_failed`, `retrying` and
     `finished`). `waited` is the time in queue since it was last eligible (on `started`) or in all (on `finished`);
     `seconds` the time since dispatch (`first_token`, `attempt_failed`) or since arrival (`finished`).
-    `held_by` names what the call last waited for: a limit, `fair_order`, or nothing.
-    `model` is what the backend calls it. `usage` is as the provider reported it for this attempt (on `attempt_failed`, and on `finished` with the answer),
-    None where nothing was reported.
+    `held_by` names what the call last waited for: a limit, `fair_order`, or nothing. `model` is what the backend calls
+    it. `usage` is as the provider reported it for this attempt (on `attempt_failed`, and on `finished` with the
+    answer), None where nothing was reported.
     """
 
     kind: TransitionKind

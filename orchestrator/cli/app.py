@@ -7,8 +7,8 @@ import typer
 from agents.errors import HeadraceError
 from orchestrator.cli import cancel, check, config, demo, events, init, job, ps, run, serve, show, simulate, top
 from orchestrator.cli.exits import INTERRUPTED, USAGE, complain
-from orchestrator.daemon.views import version as installed_version
 from orchestrator.garbage import tune_collector
+from orchestrator.version import version as installed_version
 
 app = typer.Typer(
     name="headrace",

@@ -8,7 +8,6 @@ import trio
 import typer
 
 from orchestrator.cli.exits import USAGE, complain
-from orchestrator.cli.serve_command import serve as serve_daemon
 from orchestrator.config.decode import load
 from orchestrator.config.find import require_config
 from orchestrator.config.flags import Flags, config_from_flags, file_from_flags
@@ -110,6 +109,9 @@ def serve(
     except ConfigError as error:
         complain(error.message)
         raise typer.Exit(USAGE) from None
+    # the HTTP server and all the rest take as long to load as everything that the other commands need
+    from orchestrator.cli.serve_command import serve as serve_daemon
+
     raise typer.Exit(trio.run(serve_daemon, first, read))
 
 

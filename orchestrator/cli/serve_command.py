@@ -21,9 +21,9 @@ from orchestrator.backends.openai import OpenAIBackend
 from orchestrator.cli.exits import BACKEND, DONE, USAGE, complain, say
 from orchestrator.config.schema import Config
 from orchestrator.daemon.daemon import Daemon
-from orchestrator.daemon.views import version
 from orchestrator.groups import only
 from orchestrator.instruments.log import configure_logging
+from orchestrator.version import version
 
 Load = Callable[[], Config]
 

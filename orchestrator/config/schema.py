@@ -30,8 +30,9 @@ class DaemonTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     `data_dir` is where jobs are kept; not said, it is `headrace` in `$XDG_STATE_HOME` or `~/.local/state`. On a signal
     live calls have `drain_seconds` to end. `max_live_runs` bounds runs that are live, `runs_per_tenant` and
     `runs_in_all` those that wait or are live, `keep_ended_runs` those that can still be asked about, `job_workers` a
-    job's live runs. `tenant_labels` is how many tenants have labels of their own in metrics. `http` are the surface's further settings,
-    written in the same table; `host`, `port` and `max_body_bytes` hold, and not what it has in their place.
+    job's live runs. `tenant_labels` is how many tenants have labels of their own in metrics. `http` are the surface's
+    further settings, written in the same table; `host`, `port` and `max_body_bytes` hold, and not what it has in their
+    place.
     """
 
     host: str = "127.0.0.1"

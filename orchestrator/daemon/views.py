@@ -2,8 +2,6 @@
 
 import time
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as distribution_version
 
 import trio
 
@@ -12,16 +10,9 @@ from orchestrator.board import Board
 from orchestrator.catalogue import Catalogue
 from orchestrator.daemon.owners import Owners
 from orchestrator.runs import RunService
+from orchestrator.version import version
 from orchestrator.views.jobs import LIVE_PHASES
 from orchestrator.views.queue import CapabilitiesView, QueueView
-
-
-def version() -> str:
-    """The installed version; `source` where Headrace runs from its source tree uninstalled."""
-    try:
-        return distribution_version("headrace")
-    except PackageNotFoundError:
-        return "source"
 
 
 class Views:
