@@ -8,6 +8,7 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
+from agents.lifecycle import StopReason
 from orchestrator.cli.exits import DONE, SOME_FAILED, complain
 from orchestrator.cli.progress import duration, short
 from orchestrator.cli.render import age, cells, clean, columns, facts, money, print_table, tokens
@@ -27,6 +28,9 @@ def report_job(
             complain(f"failed: {clean(error)}")
         if view.failed > len(view.errors):
             complain(f"failed: {view.failed - len(view.errors):,} more; the results have them all")
+        cut_off = view.failures.get(StopReason.OUTPUT_LIMIT.value, 0)
+        if cut_off:
+            complain(f"{cut_off:,} {'answer was' if cut_off == 1 else 'answers were'} cut off; raise --max-tokens")
     # Results own stdout when they go there.
     if json:
         data = msgspec.json.encode(msgspec.structs.asdict(view) | {"exit_code": code})

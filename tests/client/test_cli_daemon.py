@@ -163,6 +163,14 @@ def test_a_job_goes_up_and_its_results_come_back(daemon: DaemonThread, three: Pa
     assert "invalid_input" in result.stdout
 
 
+def test_answers_cut_off_name_the_option_of_the_job(daemon: DaemonThread, three: Path, tmp_path: Path) -> None:
+    """Answers at their output limit are failed items, and the message says what to raise."""
+    out = tmp_path / "out.jsonl"
+    result = headrace(daemon.url, "job", "start", "-i", three, "--prompt", "{text}", "-o", out, "--max-tokens", "3")
+    assert result.exit_code == 1
+    assert "2 answers were cut off; raise --max-tokens" in result.stderr
+
+
 def test_the_summary_of_a_job_is_one_json_document(daemon: DaemonThread, three: Path, tmp_path: Path) -> None:
     """`--json` ends with the job and the exit code, and nothing else on standard output."""
     out = tmp_path / "out.jsonl"
