@@ -23,6 +23,9 @@ _QUICK = 0.05
 _BUFFERED = 0.05
 """A stream whose pieces all come within this part of the whole time was held back somewhere."""
 
+_LONG_ENOUGH = 0.5
+"""Seconds from which on an answer should show its pacing."""
+
 _BYTES_PER_TOKEN = 8
 """More text than that in a token of a long English input means that not all of it was counted."""
 
@@ -62,7 +65,7 @@ def streams(answers: Answers) -> Judgement:
         return _failed(answer.error)
     if answer.pieces < 2:
         return Judgement("no", f"the whole answer came in one piece after {_seconds(answer.seconds)}")
-    if answer.seconds > _QUICK and answer.spread < _BUFFERED * answer.seconds:
+    if answer.seconds >= _LONG_ENOUGH and answer.spread < _BUFFERED * answer.seconds:
         return Judgement("no", f"{answer.pieces} pieces came all together at the end, after {_seconds(answer.seconds)}")
     if answer.reads < 2:
         return Judgement("unclear", f"{answer.pieces} pieces came so fast that nothing can be said of their order")

@@ -1,10 +1,14 @@
-"""Checks over HTTP of servers with ways of their own: each is asked as it wants to be, and the file is told how."""
+"""Checks over HTTP of servers with ways of their own: each is asked as it wants to be, and the file is told how.
+
+The clock stands still, so that a busy machine does not look like a server that holds its answers back.
+"""
 
 import json
 import random
 from typing import Any
 
 import pytest
+from trio.testing import MockClock
 
 from agents.errors import Refused, Unavailable
 from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
@@ -38,7 +42,7 @@ def refusing(name: str, field: str, value: Any = None, status: int = 400) -> Any
     return answer
 
 
-async def test_a_good_server_is_usable() -> None:
+async def test_a_good_server_is_usable(mock_clock: MockClock) -> None:
     """Nine requests, each once, every setting already as it should be but the one for cached tokens."""
     async with answering() as script:
         report = await checked(script)
@@ -49,7 +53,7 @@ async def test_a_good_server_is_usable() -> None:
     assert [setting.line for setting in report.settings] == ["reports_cached = true"]
 
 
-async def test_limit_headers_become_lines() -> None:
+async def test_limit_headers_become_lines(mock_clock: MockClock) -> None:
     """A minute's limits are told from a day's by how slowly they fill up again."""
     day = {"x-ratelimit-limit-requests": "14400", "x-ratelimit-remaining-requests": "14370"}
     groq = {**LIMITED, **day, "x-ratelimit-reset-requests": "179.56s"}
@@ -62,7 +66,7 @@ async def test_limit_headers_become_lines() -> None:
     assert lines == [["rpm = 500", "tpm = 30000"], ["rpd = 14400", "tpm = 30000"]]
 
 
-async def test_max_tokens_under_its_other_name() -> None:
+async def test_max_tokens_under_its_other_name(mock_clock: MockClock) -> None:
     """A server that refuses `max_tokens` is asked with `max_completion_tokens`, and the setting is told."""
     async with answering(**{name: refusing(name, "max_tokens") for name in WELL if name != "unknown_model"}) as script:
         report = await checked(script)
@@ -72,7 +76,7 @@ async def test_max_tokens_under_its_other_name() -> None:
     assert all("max_completion_tokens" in body for name, body in script.asked[1:])
 
 
-async def test_stream_options_refused() -> None:
+async def test_stream_options_refused(mock_clock: MockClock) -> None:
     """A server that refuses `stream_options` is asked without, which is a setting."""
     async with answering(greeting=refusing("greeting", "stream_options")) as script:
         report = await checked(script)
@@ -80,7 +84,7 @@ async def test_stream_options_refused() -> None:
     assert "stream_options" not in script.asked[-1][1]
 
 
-async def test_max_tokens_ignored() -> None:
+async def test_max_tokens_ignored(mock_clock: MockClock) -> None:
     """Where `max_tokens` bounds nothing, the answer is cut off here and its other name is tried."""
 
     def story(body: Any) -> bytes:
@@ -94,7 +98,7 @@ async def test_max_tokens_ignored() -> None:
     assert (script.names.count("story"), report.requests) == (3, 10)
 
 
-async def test_nothing_bounds_the_answer() -> None:
+async def test_nothing_bounds_the_answer(mock_clock: MockClock) -> None:
     """Where neither name bounds an answer, no setting is suggested, and the verdict names it."""
     async with answering(story=said(*("word ",) * 2_000, output=2_000)) as script:
         report = await checked(script)
@@ -102,7 +106,7 @@ async def test_nothing_bounds_the_answer() -> None:
     assert not any("max_tokens" in setting.line for setting in report.settings)
 
 
-async def test_sampling_refused() -> None:
+async def test_sampling_refused(mock_clock: MockClock) -> None:
     """A server that takes no temperature is asked without from then on; only sameness is lost."""
     asks = ("story", "tool", "tool_result", "schema", "long", "long_again")
     async with answering(**{name: refusing(name, "temperature") for name in asks}) as script:
@@ -112,7 +116,7 @@ async def test_sampling_refused() -> None:
     assert report.requests <= 10
 
 
-async def test_empty_text_beside_tool_calls_refused() -> None:
+async def test_empty_text_beside_tool_calls_refused(mock_clock: MockClock) -> None:
     """A server that wants null there gets it, and the setting is told."""
 
     def result(body: Any) -> bytes:
@@ -125,7 +129,7 @@ async def test_empty_text_beside_tool_calls_refused() -> None:
     assert 'null_content = "keep"' in [setting.line for setting in report.settings]
 
 
-async def test_tools_and_schemas_refused() -> None:
+async def test_tools_and_schemas_refused(mock_clock: MockClock) -> None:
     """A server without tools or schemas is usable with something important missing."""
     no = payloads.failure(400, {"message": "not supported", "code": "unsupported"})
     async with answering(tool=no, tool_result=no, schema=no) as script:
@@ -135,7 +139,7 @@ async def test_tools_and_schemas_refused() -> None:
     assert finding(report, "long input").state == "ok"
 
 
-async def test_an_answer_in_one_piece_is_no_stream() -> None:
+async def test_an_answer_in_one_piece_is_no_stream(mock_clock: MockClock) -> None:
     """A server that ignores `stream` is found out."""
     body = {
         "object": "chat.completion",
@@ -150,7 +154,7 @@ async def test_an_answer_in_one_piece_is_no_stream() -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403, 402])
-async def test_a_refused_key_ends_it(status: int) -> None:
+async def test_a_refused_key_ends_it(status: int, mock_clock: MockClock) -> None:
     """A key that is not accepted costs one request, and is printed nowhere."""
     key = "sk-secret-0123456789abcdef"
     refusal = payloads.failure(status, {"message": f"Incorrect API key provided: {key}", "code": "invalid_api_key"})
@@ -162,7 +166,7 @@ async def test_a_refused_key_ends_it(status: int) -> None:
     assert key not in dumped(report) + repr(steps)
 
 
-async def test_a_quota_that_ends_midway_ends_the_check() -> None:
+async def test_a_quota_that_ends_midway_ends_the_check(mock_clock: MockClock) -> None:
     """Out of quota after some answers: nothing more is sent, what was found stays."""
     quota = payloads.failure(429, {"message": "quota", "code": "insufficient_quota"})
     async with answering(tool=quota) as script:
@@ -172,7 +176,7 @@ async def test_a_quota_that_ends_midway_ends_the_check() -> None:
     assert "JSON schema" not in states(report)
 
 
-async def test_a_wrong_path_is_hinted_at() -> None:
+async def test_a_wrong_path_is_hinted_at(mock_clock: MockClock) -> None:
     """A 404 at an address without /v1 says what may be wrong with it."""
     async with answering(greeting=payloads.failure(404, {"message": "Not Found"})) as script:
         url = script.server.base_url.removesuffix("/v1")
@@ -181,7 +185,7 @@ async def test_a_wrong_path_is_hinted_at() -> None:
     assert report.message.endswith("may lack /v1 at its end")
 
 
-async def test_a_tool_call_is_handed_back_as_it_came() -> None:
+async def test_a_tool_call_is_handed_back_as_it_came(mock_clock: MockClock) -> None:
     """The second half of the round trip carries the model's own call."""
     async with answering() as script:
         await checked(script)
@@ -193,7 +197,7 @@ def models(*names: str) -> bytes:
     return payloads.whole(200, json.dumps({"object": "list", "data": [{"id": name} for name in names]}).encode())
 
 
-async def test_a_list_of_models() -> None:
+async def test_a_list_of_models(mock_clock: MockClock) -> None:
     """The names come in the server's order, asked for with the key."""
     async with upstream(models("b", "a")) as server:
         names = await list_models(server.backend(api_key=Secret("k-1")), 5.0)
@@ -219,7 +223,7 @@ async def test_no_list_of_models(script: bytes, error: type[Exception]) -> None:
             await list_models(server.backend(), 5.0)
 
 
-async def test_never_more_than_ten() -> None:
+async def test_never_more_than_ten(mock_clock: MockClock) -> None:
     """Whatever is refused, throttled or broken, in whatever mixture: at most ten are sent, as many as are told."""
     rng = random.Random(1)
     ways: list[Any] = [

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import trio
+from trio.testing import MockClock
 
 from agents.money import Price
 from orchestrator.backends.simulated import (
@@ -45,7 +46,7 @@ async def check(
     return await Check(asked, timeout=timeout, on_step=(steps if steps is not None else []).append).run()
 
 
-async def test_a_healthy_provider_is_usable(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_healthy_provider_is_usable(autojump_clock: MockClock) -> None:
     """Nine requests answer every question, with figures that are the provider's own."""
     report = await check(provider())
     assert (report.verdict, report.message, report.requests) == ("usable", "", 9)
@@ -61,7 +62,7 @@ async def test_a_healthy_provider_is_usable(autojump_clock: trio.testing.MockClo
     assert report.usage.cached > 500
 
 
-async def test_cost_is_that_of_all_requests(autojump_clock: trio.testing.MockClock) -> None:
+async def test_cost_is_that_of_all_requests(autojump_clock: MockClock) -> None:
     """With a price the reported tokens of all requests have a cost; without one it is not known."""
     price = Price(1_000_000, 4_000_000)
     report = await check(provider(), price=price)
@@ -69,7 +70,7 @@ async def test_cost_is_that_of_all_requests(autojump_clock: trio.testing.MockClo
     assert (await check(provider())).cost_micro is None
 
 
-async def test_limits_are_told_as_lines_of_the_file(autojump_clock: trio.testing.MockClock) -> None:
+async def test_limits_are_told_as_lines_of_the_file(autojump_clock: MockClock) -> None:
     """What response headers say of limits comes back as configuration, with what is left of it."""
     limits = (SimLimit(kind="requests", amount=60), SimLimit(kind="total_tokens", amount=90_000))
     report = await check(provider(limits=limits))
@@ -79,7 +80,7 @@ async def test_limits_are_told_as_lines_of_the_file(autojump_clock: trio.testing
     assert report.limits[0].remaining < 60
 
 
-async def test_a_used_up_limit_is_waited_for(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_used_up_limit_is_waited_for(autojump_clock: MockClock) -> None:
     """With five requests a minute nothing is refused: the check waits for the minute to pass, and says so."""
     steps: list[Step] = []
     tight = provider(limits=(SimLimit(kind="requests", amount=5, algorithm="fixed_window"),))
@@ -91,7 +92,7 @@ async def test_a_used_up_limit_is_waited_for(autojump_clock: trio.testing.MockCl
     assert sum(waits) <= 120
 
 
-async def test_waiting_has_an_end(autojump_clock: trio.testing.MockClock) -> None:
+async def test_waiting_has_an_end(autojump_clock: MockClock) -> None:
     """A limit that has no room for hours is not waited for; what it refused is unclear, and the rest is still told."""
     slow = provider(limits=(SimLimit(kind="requests", amount=3, per=86400.0, algorithm="fixed_window"),))
     began = trio.current_time()
@@ -102,7 +103,7 @@ async def test_waiting_has_an_end(autojump_clock: trio.testing.MockClock) -> Non
     assert report.verdict == "usable"
 
 
-async def test_one_call_at_a_time_is_found_out(autojump_clock: trio.testing.MockClock) -> None:
+async def test_one_call_at_a_time_is_found_out(autojump_clock: MockClock) -> None:
     """A provider that refuses the second call at once is told apart from one that takes it."""
     report = await check(provider(max_concurrency=1))
     assert finding(report, "two at once").state == "no"
@@ -110,14 +111,14 @@ async def test_one_call_at_a_time_is_found_out(autojump_clock: trio.testing.Mock
     assert finding(report, "same again").state == "ok"
 
 
-async def test_missing_usage_is_important(autojump_clock: trio.testing.MockClock) -> None:
+async def test_missing_usage_is_important(autojump_clock: MockClock) -> None:
     """A provider that reports no tokens is usable, but the verdict and the sum say what is missing."""
     report = await check(provider(faults=(FaultRule(fault="no_usage"),)))
     assert (report.verdict, report.unreported) == ("incomplete", 8)
     assert report.message.endswith("missing: usage")
 
 
-async def test_a_failed_request_does_not_stop_the_rest(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_failed_request_does_not_stop_the_rest(autojump_clock: MockClock) -> None:
     """One broken answer leaves one question unclear and all others answered."""
     report = await check(provider(faults=(FaultRule(fault="status", status=500, nth=(6,)),)))
     assert finding(report, "JSON schema").state == "unclear"
@@ -126,14 +127,14 @@ async def test_a_failed_request_does_not_stop_the_rest(autojump_clock: trio.test
     assert report.verdict == "usable"
 
 
-async def test_silence_ends_with_the_timeout(autojump_clock: trio.testing.MockClock) -> None:
+async def test_silence_ends_with_the_timeout(autojump_clock: MockClock) -> None:
     """A request that is never answered takes its timeout and no more, and says so."""
     report = await check(provider(faults=(FaultRule(fault="silence", nth=(4,)),)), timeout=20.0)
     assert finding(report, "tool call").says == "no answer began within 20 s (--timeout)"
     assert finding(report, "JSON schema").state == "ok"
 
 
-async def test_a_greeting_that_nobody_answers_ends_it(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_greeting_that_nobody_answers_ends_it(autojump_clock: MockClock) -> None:
     """A backend that does not even greet costs one request."""
     silent = provider(faults=(FaultRule(fault="silence"),))
     report = await check(silent)
@@ -141,7 +142,7 @@ async def test_a_greeting_that_nobody_answers_ends_it(autojump_clock: trio.testi
     assert "no answer began within 60 s" in report.message
 
 
-async def test_every_endpoint_is_greeted(autojump_clock: trio.testing.MockClock) -> None:
+async def test_every_endpoint_is_greeted(autojump_clock: MockClock) -> None:
     """A dead endpoint is a finding, the first that answers gets the rest, and ten requests are never exceeded."""
     dead = provider(faults=(FaultRule(fault="refuse"),))
     report = await check(dead, provider(), provider())
@@ -152,7 +153,7 @@ async def test_every_endpoint_is_greeted(autojump_clock: trio.testing.MockClock)
     assert finding(report, "errors").says == "not asked: the ten requests were used up"
 
 
-async def test_more_endpoints_than_requests(autojump_clock: trio.testing.MockClock) -> None:
+async def test_more_endpoints_than_requests(autojump_clock: MockClock) -> None:
     """Twelve endpoints: some are greeted, requests are left for the stories and a tool call, the others are named."""
     report = await check(*(provider() for _ in range(12)))
     assert report.requests == MOST_REQUESTS
@@ -160,7 +161,7 @@ async def test_more_endpoints_than_requests(autojump_clock: trio.testing.MockClo
     assert [one.says for one in report.findings if one.endpoint == "e11"] == ["not asked, see --endpoint e11"]
 
 
-async def test_no_more_than_ten_in_all(autojump_clock: trio.testing.MockClock) -> None:
+async def test_no_more_than_ten_in_all(autojump_clock: MockClock) -> None:
     """What was spent before the check counts: the least needed questions are left out."""
     report = await check(provider(), spent=2)
     assert report.requests == MOST_REQUESTS
@@ -168,7 +169,7 @@ async def test_no_more_than_ten_in_all(autojump_clock: trio.testing.MockClock) -
     assert finding(report, "cached input").state == "ok"
 
 
-async def test_cancelling_leaves_a_report(autojump_clock: trio.testing.MockClock) -> None:
+async def test_cancelling_leaves_a_report(autojump_clock: MockClock) -> None:
     """A check that is cancelled at any step knows what it had found, and lets its call go."""
     for number in (1, 2, 4, 7):
         scope = trio.CancelScope()

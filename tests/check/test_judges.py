@@ -25,6 +25,7 @@ CASES: list[tuple[str, str, dict[str, list[Answer]]]] = [
     ("streaming", "no", {"story": [answer("a story", pieces=1, reads=1, first=2.0)]}),
     ("streaming", "no", {"story": [answer("a story", pieces=40, reads=2, first=1.99)]}),
     ("streaming", "unclear", {"story": [answer("a story", pieces=40, reads=1, first=0.01, ended=0.01)]}),
+    ("streaming", "ok", {"story": [answer("a story", pieces=40, reads=2, first=0.19, ended=0.2)]}),
     ("streaming", "ok", {"story": [answer(error=BUSY), answer("a story")]}),
     ("streaming", "unclear", {"story": [answer(error=FAILED)]}),
     ("usage", "ok", {"story": [answer("a story")]}),
