@@ -62,7 +62,7 @@ async def listen(config: HttpConfig) -> list[trio.SocketListener]:
 
 
 @contextmanager
-def closing(listeners: Sequence[trio.SocketListener]) -> Iterator[Sequence[trio.SocketListener]]:
+def closing_listeners(listeners: Sequence[trio.SocketListener]) -> Iterator[Sequence[trio.SocketListener]]:
     """Closes them behind the block, whether they were served or not."""
     try:
         yield listeners

@@ -7,6 +7,7 @@
 | SIGHUP          | reads the configuration again: all of it or nothing                                    |
 """
 
+import resource
 import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 
@@ -30,6 +31,7 @@ Load = Callable[[], Config]
 
 async def serve(config: Config, load: Load) -> int:
     """Runs a daemon until a signal ends it; `load` reads the configuration again for a reload."""
+    allow_many_files()
     configure_logging(json=config.daemon.log == "json", level=config.daemon.log_level)
     try:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
@@ -41,6 +43,12 @@ async def serve(config: Config, load: Load) -> int:
         if cause is None:
             raise
         return _fail(cause)
+
+
+def allow_many_files() -> None:
+    """Takes as many open files as the system allows: a connection is one, and the usual soft limit is 1,024."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _fail(error: HeadraceError) -> int:

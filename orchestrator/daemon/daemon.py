@@ -25,7 +25,7 @@ from msgspec import structs
 from agents.errors import HeadraceError, InvalidLimits
 from agents.port import Priority
 from orchestrator.api.app import make_app
-from orchestrator.api.server import closing, listen, serve_http
+from orchestrator.api.server import closing_listeners, listen, serve_http
 from orchestrator.api.services import Services
 from orchestrator.api.surface import HttpConfig
 from orchestrator.board import Board
@@ -88,7 +88,7 @@ class Daemon:
         Raises `CannotListen`, `DataDirError`, `BackendError` where it cannot start.
         """
         http = self._http()
-        with open_data_dir(data_dir(self.config)) as folder, closing(await listen(http)) as listeners:
+        with open_data_dir(data_dir(self.config)) as folder, closing_listeners(await listen(http)) as listeners:
             async with trio.open_nursery() as core:
                 await core.start(self.owners.run, self._lost)
                 core.start_soon(self._follow_prices)
