@@ -10,6 +10,7 @@
 import resource
 import signal
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 
 import structlog
 import trio
@@ -22,6 +23,7 @@ from orchestrator.backends.openai import OpenAIBackend
 from orchestrator.cli.exits import BACKEND, DONE, USAGE, complain, say
 from orchestrator.config.schema import Config
 from orchestrator.daemon.daemon import Daemon
+from orchestrator.daemon.notify import notify
 from orchestrator.groups import only
 from orchestrator.instruments.log import configure_logging
 from orchestrator.version import version
@@ -48,7 +50,8 @@ async def serve(config: Config, load: Load) -> int:
 def allow_many_files() -> None:
     """Takes as many open files as the system allows: a connection is one, and the usual soft limit is 1,024."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with suppress(OSError, ValueError):  # a sandbox may forbid it
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _fail(error: HeadraceError) -> int:
@@ -76,6 +79,7 @@ class _Serving:
                     urls = await daemon.start(self._daemon.run)
                     self._up = True
                     self._greet(urls)
+                    notify("READY=1")
             nursery.cancel_scope.cancel()
         return 128 + self._interrupted if self._interrupted else DONE
 
@@ -93,6 +97,7 @@ class _Serving:
             else:
                 self._ending = True
                 self._log.info("ending, once more to end at once", signal=signal.Signals(number).name)
+                notify("STOPPING=1")
                 self._daemon.end()
 
     def _greet(self, urls: Sequence[str]) -> None:
