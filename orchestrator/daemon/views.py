@@ -5,13 +5,12 @@ from collections.abc import Callable
 
 import trio
 
-from orchestrator.api.services import Jobs
 from orchestrator.board import Board
 from orchestrator.catalogue import Catalogue
 from orchestrator.daemon.owners import Owners
+from orchestrator.job_service import JobService
 from orchestrator.runs import RunService
 from orchestrator.version import version
-from orchestrator.views.jobs import LIVE_PHASES
 from orchestrator.views.queue import CapabilitiesView, QueueView
 
 
@@ -24,7 +23,7 @@ class Views:
         board: Board,
         owners: Owners,
         runs: RunService,
-        jobs: Jobs,
+        jobs: JobService,
         catalogue: Callable[[], Catalogue],
         draining: Callable[[], bool],
     ) -> None:
@@ -46,7 +45,7 @@ class Views:
             draining=self._draining(),
             backends=self._board.backends(tuple(self._owners.by_name.values()), now),
             runs=self._runs.statistics().states,
-            jobs=sum(job.phase in LIVE_PHASES for job in self._jobs.list().jobs),
+            jobs=self._jobs.live,
         )
 
     def capabilities(self) -> CapabilitiesView:

@@ -72,4 +72,7 @@ class Weights:
     def set_job(self, tenant: str, job: str, weight: float) -> None:
         """Raises `InvalidLimits`."""
         _check_weight(f"job_weights.{tenant}/{job}", weight)
-        self._jobs[f"{tenant}/{job}"] = weight
+        if weight == 1.0:
+            self._jobs.pop(f"{tenant}/{job}", None)
+        else:
+            self._jobs[f"{tenant}/{job}"] = weight
