@@ -194,6 +194,18 @@ class ModelPort(Protocol):
         ...
 
 
+class Models(Protocol):
+    """Where runs get their model from."""
+
+    def port(self, flow: Flow, priority: Priority) -> ModelPort:
+        """A model for one run."""
+        ...
+
+    def ended(self, flow: Flow) -> None:
+        """That run makes no more calls."""
+        ...
+
+
 class ReplyStream:
     """An answer that arrives in pieces: iterate it for batches of deltas, then ask for the reply."""
 

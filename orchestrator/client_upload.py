@@ -13,7 +13,7 @@ import trio
 from orchestrator.client import Client
 from orchestrator.client_errors import ClientError, Refusal, is_gone, one_error
 from orchestrator.client_wire import encode
-from orchestrator.inputs import Item, Unreadable
+from orchestrator.jobs.inputs import Item, Unreadable
 from orchestrator.views.jobs import InputLine, JobView
 
 CHUNK: Final = 256 * 1024

@@ -99,4 +99,3 @@ async def open_embedded(
         if error is None:
             raise
         raise error from None
-

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from orchestrator.api.operations import Operation, json_answer
 from orchestrator.api.services import Services
 from orchestrator.api.streams import LINES, EventStream, LineStream, ServerEvent
-from orchestrator.job_record import JobLine
+from orchestrator.jobs.record import JobLine
 from orchestrator.views.jobs import JobList, JobRequest, JobView
 
 

@@ -38,7 +38,7 @@ from orchestrator.cli.options import (
     refuse,
 )
 from orchestrator.client_wire import DEFAULT_URL
-from orchestrator.template import Template
+from orchestrator.jobs.template import Template
 from orchestrator.views.jobs import JobRequest
 from orchestrator.views.names import check_name
 from orchestrator.views.runs import AgentChoice

@@ -24,14 +24,14 @@ from orchestrator.cli.progress import Display, LiveDisplay, NoDisplay, PlainDisp
 from orchestrator.cli.report import cost_dollars, job_table, summary
 from orchestrator.cli.signals import SignalEnd, until_signalled
 from orchestrator.embedded import Embedded, EmbeddedConfig, open_embedded
-from orchestrator.fuse import Fuse
-from orchestrator.inputs import InputStream, Item, Unreadable, check_sources
-from orchestrator.item_runs import ItemRuns
 from orchestrator.job_log import open_log
 from orchestrator.job_metrics import JobMetrics
-from orchestrator.jobs import Job, JobReport, chain, peek
+from orchestrator.jobs.fuse import Fuse
+from orchestrator.jobs.inputs import InputStream, Item, Unreadable, check_sources
+from orchestrator.jobs.item_runs import ItemRuns
+from orchestrator.jobs.job import Job, JobReport, chain, peek
+from orchestrator.jobs.outputs import ResultWriter, open_output
 from orchestrator.metrics_file import MetricsFile, check_metrics_path
-from orchestrator.outputs import ResultWriter, open_output
 from orchestrator.tally import Tally
 from orchestrator.transitions import Hook
 

@@ -10,10 +10,10 @@ from agents.money import MILLION, Price
 from agents.port import Priority
 from agents.spec import AgentSpec
 from orchestrator.backend_choice import BackendChoice
-from orchestrator.inputs import InputFormat
-from orchestrator.item_runs import RunOptions
-from orchestrator.jobs import JobSpec
-from orchestrator.template import Template, TemplateError
+from orchestrator.jobs.inputs import InputFormat
+from orchestrator.jobs.item_runs import RunOptions
+from orchestrator.jobs.job import JobSpec
+from orchestrator.jobs.template import Template, TemplateError
 
 MAX_PROMPT_BYTES = 1024 * 1024
 

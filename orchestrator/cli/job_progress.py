@@ -9,8 +9,8 @@ from agents.money import MILLION
 from orchestrator.cli.exits import say
 from orchestrator.cli.progress import Display, LiveDisplay, NoDisplay, PlainDisplay, Snapshot
 from orchestrator.cli.render import clean
-from orchestrator.inputs import InputStream
-from orchestrator.outputs import ResultWriter
+from orchestrator.jobs.inputs import InputStream
+from orchestrator.jobs.outputs import ResultWriter
 from orchestrator.views.jobs import JobView
 
 

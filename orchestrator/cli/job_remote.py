@@ -25,10 +25,10 @@ from orchestrator.cli.waiting import explain
 from orchestrator.client import Client
 from orchestrator.client_errors import ClientError, Refusal, is_gone, one_error
 from orchestrator.client_upload import Upload
-from orchestrator.inputs import InputFormat, InputStream, Item, Unreadable, check_sources
-from orchestrator.jobs import chain, peek
-from orchestrator.outputs import OutputError, ResultWriter, open_output
-from orchestrator.template import Template
+from orchestrator.jobs.inputs import InputFormat, InputStream, Item, Unreadable, check_sources
+from orchestrator.jobs.job import chain, peek
+from orchestrator.jobs.outputs import OutputError, ResultWriter, open_output
+from orchestrator.jobs.template import Template
 from orchestrator.views.jobs import LIVE_PHASES, JobRequest, JobView
 
 FRUITLESS = 3

@@ -10,7 +10,7 @@ from rich.text import Text
 from agents.messages import Usage
 from agents.money import MILLION, Price
 from orchestrator.cli.progress import dollars, duration
-from orchestrator.jobs import JobReport
+from orchestrator.jobs.job import JobReport
 from orchestrator.tally import Tally
 
 

@@ -42,10 +42,10 @@ from orchestrator.daemon.reload import prepare_reload
 from orchestrator.daemon.views import Views
 from orchestrator.garbage import tune_collector
 from orchestrator.instruments.log import LogHook
-from orchestrator.job_plan import JobsConfig
-from orchestrator.job_service import JobService
+from orchestrator.jobs.plan import JobsConfig
+from orchestrator.jobs.service import JobService
 from orchestrator.router import Router
-from orchestrator.runs import RunsConfig, RunService
+from orchestrator.runs.service import RunsConfig, RunService
 
 PRICES_SECONDS = 60.0
 """How long after midnight prices may be yesterday's."""

@@ -8,8 +8,8 @@ import trio
 from orchestrator.board import Board
 from orchestrator.catalogue import Catalogue
 from orchestrator.daemon.owners import Owners
-from orchestrator.job_service import JobService
-from orchestrator.runs import RunService
+from orchestrator.jobs.service import JobService
+from orchestrator.runs.service import RunService
 from orchestrator.version import version
 from orchestrator.views.queue import CapabilitiesView, QueueView
 

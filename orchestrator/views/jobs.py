@@ -2,7 +2,7 @@
 
 A job is created, then its inputs are uploaded as JSON Lines (one `InputLine` each) at byte offsets; what the daemon
 has acknowledged is on its disk. The daemon starts working with the first line and knows the end when it is told.
-Results are JSON Lines as well, one `orchestrator.jobs.ItemResult` each, readable from any byte offset.
+Results are JSON Lines as well, one `orchestrator.jobs.job.ItemResult` each, readable from any byte offset.
 
 Times are seconds since the Unix epoch; amounts are tokens and micro-dollars.
 """

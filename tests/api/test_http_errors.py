@@ -9,8 +9,8 @@ from agents.runtime import DuplicateRun, UnknownRun
 from orchestrator.api.app import make_app
 from orchestrator.api.errors import STATUS, error_body, error_response, status_of
 from orchestrator.catalogue import UnknownAgent
-from orchestrator.inputs import InputError
-from orchestrator.template import TemplateError
+from orchestrator.jobs.inputs import InputError
+from orchestrator.jobs.template import TemplateError
 from tests.api.surface_rig import ask, make_services
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from orchestrator.client_errors import NoDaemon, Refusal
 from orchestrator.client_upload import Upload, UploadLost, input_line
 from orchestrator.client_wire import encode
-from orchestrator.inputs import Item, Unreadable
+from orchestrator.jobs.inputs import Item, Unreadable
 from tests.client.fake_daemon import Answer, FakeDaemon, answered, job_view, refused, talking
 
 ITEMS: list[Item | Unreadable] = [

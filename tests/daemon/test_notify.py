@@ -13,7 +13,7 @@ from tests.daemon.test_daemon_process import SLOW
 
 
 def test_nobody_wants_to_know() -> None:
-    """Without an address, with one that is none, or with one where nobody listens, nothing is sent and nothing fails."""
+    """Without an address, with a wrong one, or with one where nobody listens, nothing is sent and nothing fails."""
     assert not notify("READY=1", {})
     assert not notify("READY=1", {"NOTIFY_SOCKET": "relative"})
     assert not notify("READY=1", {"NOTIFY_SOCKET": "/nowhere/at/all"})

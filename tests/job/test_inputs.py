@@ -8,9 +8,9 @@ import pytest
 import trio
 import trio.testing
 
-from orchestrator import inputs
-from orchestrator.bytestream import CHUNK, ByteStream
-from orchestrator.inputs import InputError, InputFormat, InputStream, Item, Unreadable, check_sources
+from orchestrator.jobs import inputs
+from orchestrator.jobs.bytestream import CHUNK, ByteStream
+from orchestrator.jobs.inputs import InputError, InputFormat, InputStream, Item, Unreadable, check_sources
 
 
 async def read(

@@ -9,11 +9,11 @@ import trio.testing
 
 from agents.errors import ModelError, Overloaded, Refused, TooLarge, Unavailable
 from agents.messages import Usage
-from orchestrator.fuse import Fuse
-from orchestrator.inputs import InputError, Item, Unreadable
-from orchestrator.jobs import PEEK, ItemResult, Job, JobSpec, chain, peek
-from orchestrator.outputs import OutputError
-from orchestrator.template import Template, TemplateError
+from orchestrator.jobs.fuse import Fuse
+from orchestrator.jobs.inputs import InputError, Item, Unreadable
+from orchestrator.jobs.job import PEEK, ItemResult, Job, JobSpec, chain, peek
+from orchestrator.jobs.outputs import OutputError
+from orchestrator.jobs.template import Template, TemplateError
 
 Work = Callable[[Item], Awaitable[None]]
 

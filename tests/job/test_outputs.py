@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from orchestrator.outputs import OutputError, ResultWriter, open_output
+from orchestrator.jobs.outputs import OutputError, ResultWriter, open_output
 
 
 async def test_a_file_with_content_is_not_emptied(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from orchestrator.cli.progress import (
     watch,
 )
 from orchestrator.cli.report import job_table, ranges, summary, tenant_table
-from orchestrator.jobs import JobReport
+from orchestrator.jobs.job import JobReport
 from orchestrator.tally import Tally
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.template import Template, TemplateError
+from orchestrator.jobs.template import Template, TemplateError
 
 
 def test_fields_fill_their_places() -> None:

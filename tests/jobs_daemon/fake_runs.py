@@ -15,8 +15,8 @@ from agents.port import ModelPort
 from agents.result import RunResult
 from agents.spec import AgentSpec
 from orchestrator.catalogue import Catalogue, Target
-from orchestrator.job_record import JobLine
-from orchestrator.job_service import JobService
+from orchestrator.jobs.record import JobLine
+from orchestrator.jobs.service import JobService
 from orchestrator.views.jobs import InputLine, JobRequest, JobView
 from orchestrator.views.runs import RunRequest
 

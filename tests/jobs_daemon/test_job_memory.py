@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from agents.result import RunResult
-from orchestrator import job_tail
+from orchestrator.jobs import tail as job_tail
 from orchestrator.views.runs import RunRequest
 from tests.jobs_daemon.fake_runs import REQUEST, FakeRuns, ended, lines, serving, until_ended, upload
 

@@ -19,10 +19,10 @@ from agents.budget import Limits
 from agents.errors import Draining
 from agents.lifecycle import StopReason
 from agents.result import RunResult
-from orchestrator.job_errors import DuplicateJob, JobStorageError
-from orchestrator.job_files import JobFolder
-from orchestrator.job_record import JobRecord
-from orchestrator.job_service import JobService
+from orchestrator.jobs.errors import DuplicateJob, JobStorageError
+from orchestrator.jobs.files import JobFolder
+from orchestrator.jobs.record import JobRecord
+from orchestrator.jobs.service import JobService
 from orchestrator.views.runs import RunRequest
 from tests.jobs_daemon.fake_runs import (
     CATALOGUE,

@@ -11,7 +11,7 @@ import trio
 
 from agents.result import RunResult
 from orchestrator.api.app import make_app
-from orchestrator.job_service import JobService
+from orchestrator.jobs.service import JobService
 from orchestrator.views.jobs import JobView
 from orchestrator.views.runs import RunRequest
 from tests.api.surface_rig import Exchange, ask, make_services, served, sse_events

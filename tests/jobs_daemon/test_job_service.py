@@ -13,9 +13,9 @@ from agents.lifecycle import StopReason
 from agents.messages import Message, ModelReply, ModelRequest
 from agents.port import ModelPort
 from agents.result import RunResult
-from orchestrator.job_errors import DuplicateJob, JobConflict, UnknownJob
-from orchestrator.job_tail import MAX_LINE_BYTES
-from orchestrator.template import TemplateError
+from orchestrator.jobs.errors import DuplicateJob, JobConflict, UnknownJob
+from orchestrator.jobs.tail import MAX_LINE_BYTES
+from orchestrator.jobs.template import TemplateError
 from orchestrator.views.jobs import InputLine, JobRequest
 from orchestrator.views.runs import AgentChoice, RunRequest
 from tests.jobs_daemon.fake_runs import (

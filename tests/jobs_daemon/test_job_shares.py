@@ -10,11 +10,11 @@ import trio.testing
 from agents.errors import Refused
 from agents.messages import ModelRequest
 from agents.port import Flow, OwnerPort, Priority
-from orchestrator.job_service import JobService
+from orchestrator.jobs.service import JobService
 from orchestrator.owner import Endpoint, Owner, OwnerConfig
 from orchestrator.policy.concurrency import ConcurrencyConfig
 from orchestrator.policy.dispatch import DispatchConfig
-from orchestrator.runs import RunService
+from orchestrator.runs.service import RunService
 from orchestrator.views.runs import AgentChoice
 from tests.jobs_daemon.fake_runs import CATALOGUE, REQUEST, feed, lines, read, until_ended
 from tests.owner.staged import StagedBackend, running

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agents.errors import Draining
-from orchestrator.job_errors import JobStorageError, WrongOffset
-from orchestrator.job_lines import InputState, LineCounter, count_inputs
-from orchestrator.job_service import JobService
-from orchestrator.job_spool import SYNC_BYTES
+from orchestrator.jobs.errors import JobStorageError, WrongOffset
+from orchestrator.jobs.lines import InputState, LineCounter, count_inputs
+from orchestrator.jobs.service import JobService
+from orchestrator.jobs.spool import SYNC_BYTES
 from tests.jobs_daemon.fake_runs import REQUEST, FakeRuns, feed, lines, pieces, read, serving, until, until_ended
 
 LINE = st.sampled_from(

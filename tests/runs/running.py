@@ -17,7 +17,7 @@ from agents.spec import AgentSpec
 from agents.tools import tool
 from orchestrator.catalogue import Catalogue, Target, TenantRules
 from orchestrator.instruments.runs import MeteredJournal, RunMetrics
-from orchestrator.runs import RunsConfig, RunService
+from orchestrator.runs.service import RunsConfig, RunService
 from orchestrator.views.runs import AgentChoice, RunRequest
 
 EPOCH = 1_700_000_000.0

@@ -16,8 +16,8 @@ from agents.observation import Observation, validate_observation
 from agents.runtime import DuplicateRun, UnknownRun
 from agents.scripted import say
 from orchestrator.catalogue import UnknownAgent
-from orchestrator.run_record import RunRecord
-from orchestrator.runs import RunsConfig
+from orchestrator.runs.record import RunRecord
+from orchestrator.runs.service import RunsConfig
 from orchestrator.views.runs import AgentChoice, RunRequest, RunView
 from tests.agents.whole import assert_nothing_reserved, assert_whole
 from tests.runs.running import EPOCH, SEEKER, World, running

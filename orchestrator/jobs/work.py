@@ -23,18 +23,18 @@ from agents.lifecycle import StopReason
 from agents.port import ModelPort
 from agents.result import RunResult
 from agents.spec import AgentSpec
-from orchestrator.fuse import Fuse
-from orchestrator.inputs import Item
-from orchestrator.item_runs import Watched, item_result
-from orchestrator.job_files import JobFolder, storage_error
-from orchestrator.job_record import JobLine, JobRecord
-from orchestrator.job_results import ResultView
-from orchestrator.job_spool import InputSpool
-from orchestrator.job_table import ResultTable
-from orchestrator.job_tail import InputTail
-from orchestrator.jobs import ItemResult, Job, JobSpec
-from orchestrator.outputs import ResultWriter
-from orchestrator.template import Template
+from orchestrator.jobs.files import JobFolder, storage_error
+from orchestrator.jobs.fuse import Fuse
+from orchestrator.jobs.inputs import Item
+from orchestrator.jobs.item_runs import Watched, item_result
+from orchestrator.jobs.job import ItemResult, Job, JobSpec
+from orchestrator.jobs.outputs import ResultWriter
+from orchestrator.jobs.record import JobLine, JobRecord
+from orchestrator.jobs.results import ResultView
+from orchestrator.jobs.spool import InputSpool
+from orchestrator.jobs.table import ResultTable
+from orchestrator.jobs.tail import InputTail
+from orchestrator.jobs.template import Template
 from orchestrator.views.jobs import JobPhase
 from orchestrator.views.runs import RunRequest
 

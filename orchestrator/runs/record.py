@@ -16,7 +16,7 @@ from agents.loop import AgentRun, Taken, Taker
 from agents.observation import observed
 from agents.port import Flow, Priority
 from agents.result import RunResult
-from orchestrator.run_log import RunLog
+from orchestrator.runs.log import RunLog
 from orchestrator.views.runs import PriorityName, RunDetail, RunView
 
 PRIORITY_NAMES: dict[Priority, PriorityName] = {

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from agents.budget import NOTHING, Amounts
 from agents.messages import Usage
-from orchestrator.jobs import ItemResult
+from orchestrator.jobs.job import ItemResult
 from orchestrator.views.jobs import JobPhase, JobRequest
 from orchestrator.views.runs import PriorityName
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from agents.budget import Amounts
 from agents.messages import Usage
-from orchestrator.job_record import JobLine, JobSummary
-from orchestrator.jobs import ERRORS_KEPT
+from orchestrator.jobs.job import ERRORS_KEPT
+from orchestrator.jobs.record import JobLine, JobSummary
 
 _NONE: Final = 0
 _DONE: Final = 1

@@ -1,7 +1,6 @@
 """Items as runs: one agent per item, under the job's flow, with the fuse watching every model call."""
 
 from collections.abc import Callable
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -12,24 +11,12 @@ from agents.log import JournalLost
 from agents.loop import run_agent
 from agents.messages import ModelReply, ModelRequest
 from agents.money import Price, PriceList
-from agents.port import Flow, Journal, ModelPort, Priority, Receipt
+from agents.port import Flow, Journal, ModelPort, Models, Priority, Receipt
 from agents.result import RunResult
 from agents.spec import AgentSpec
-from orchestrator.fuse import Fuse
-from orchestrator.inputs import Item
-from orchestrator.jobs import ItemResult
-
-
-class Models(Protocol):
-    """Where runs get their model from: `Embedded`, or whatever else speaks `ModelPort`."""
-
-    def port(self, flow: Flow, priority: Priority) -> ModelPort:
-        """A model for one run."""
-        ...
-
-    def ended(self, flow: Flow) -> None:
-        """That run makes no more calls."""
-        ...
+from orchestrator.jobs.fuse import Fuse
+from orchestrator.jobs.inputs import Item
+from orchestrator.jobs.job import ItemResult
 
 
 class RunOptions(Struct, frozen=True, kw_only=True):
@@ -43,7 +30,7 @@ class RunOptions(Struct, frozen=True, kw_only=True):
 
 
 class ItemRuns:
-    """Implements `orchestrator.jobs.RunItem`. `on_hopeless` is told why the job should stop, at most once."""
+    """Implements `orchestrator.jobs.job.RunItem`. `on_hopeless` is told why the job should stop, at most once."""
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from msgspec import Struct
 from agents.errors import InvalidLimits
 from agents.lifecycle import State
 from agents.observation import Observed, observed
-from orchestrator.run_record import RunRecord
+from orchestrator.runs.record import RunRecord
 from orchestrator.views.runs import RunPage
 
 LARGEST_PAGE = 1000

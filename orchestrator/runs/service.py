@@ -21,17 +21,16 @@ from agents.errors import Draining, InvalidLimits
 from agents.log import JournalLost
 from agents.loop import AgentRun, Taken
 from agents.observation import Observed
-from agents.port import Flow, Journal, ModelPort
+from agents.port import Flow, Journal, ModelPort, Models
 from agents.result import RunResult
 from agents.runtime import DuplicateRun, UnknownRun
 from agents.spec import AgentSpec
 from orchestrator.catalogue import Catalogue
-from orchestrator.item_runs import Models
 from orchestrator.policy.run_room import RunRoom
-from orchestrator.run_log import RunLog
-from orchestrator.run_page import RunFilter, RunStatistics, count_states, page
-from orchestrator.run_plan import RunPlan, plan_run
-from orchestrator.run_record import RunRecord
+from orchestrator.runs.log import RunLog
+from orchestrator.runs.page import RunFilter, RunStatistics, count_states, page
+from orchestrator.runs.plan import RunPlan, plan_run
+from orchestrator.runs.record import RunRecord
 from orchestrator.views.names import check_name
 from orchestrator.views.runs import RunDetail, RunPage, RunRequest, RunView
 
@@ -142,7 +141,7 @@ class RunService:
         cursor: str = "",
         size: int = 100,
     ) -> RunPage:
-        """Runs that match, the newest first; see `orchestrator.run_page`."""
+        """Runs that match, the newest first; see `orchestrator.runs.page`."""
         wanted = RunFilter(observed=observed, tenant=tenant, job=job, cursor=cursor, size=size)
         return page(reversed(self._records.values()), wanted)
 

@@ -25,7 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from agents.errors import HeadraceError
-from orchestrator.bytestream import ByteStream, Line
+from orchestrator.jobs.bytestream import ByteStream, Line
 
 InputFormat = Literal["auto", "jsonl", "lines", "file"]
 

@@ -22,10 +22,10 @@ import msgspec
 from msgspec import Struct
 
 from agents.errors import InvalidLimits
-from orchestrator.job_errors import DuplicateJob, JobStorageError
-from orchestrator.job_lines import InputState, count_inputs, cut_torn_tail, read_table
-from orchestrator.job_record import FORMAT, JobRecord, JobSummary
-from orchestrator.job_table import ResultTable
+from orchestrator.jobs.errors import DuplicateJob, JobStorageError
+from orchestrator.jobs.lines import InputState, count_inputs, cut_torn_tail, read_table
+from orchestrator.jobs.record import FORMAT, JobRecord, JobSummary
+from orchestrator.jobs.table import ResultTable
 from orchestrator.views.jobs import LIVE_PHASES
 from orchestrator.views.names import check_name
 

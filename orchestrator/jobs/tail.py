@@ -14,10 +14,10 @@ from typing import Final, Self
 import msgspec
 import trio
 
-from orchestrator.inputs import MAX_ITEM_BYTES, Item, Unreadable
-from orchestrator.job_files import reason
-from orchestrator.job_lines import BLOCK
-from orchestrator.job_spool import InputSpool
+from orchestrator.jobs.files import reason
+from orchestrator.jobs.inputs import MAX_ITEM_BYTES, Item, Unreadable
+from orchestrator.jobs.lines import BLOCK
+from orchestrator.jobs.spool import InputSpool
 from orchestrator.views.jobs import InputLine
 
 MAX_LINE_BYTES: Final = 2 * MAX_ITEM_BYTES + 64 * 1024

@@ -12,7 +12,7 @@ from agents.money import Prices
 from agents.port import Flow, Priority
 from agents.spec import AgentSpec
 from orchestrator.catalogue import Catalogue
-from orchestrator.run_record import PRIORITIES
+from orchestrator.runs.record import PRIORITIES
 from orchestrator.views.names import check_name
 from orchestrator.views.runs import RunRequest
 

@@ -15,10 +15,10 @@ from typing import Final
 import trio
 
 from agents.errors import HeadraceError
-from orchestrator.job_errors import JobConflict, JobStorageError, WrongOffset
-from orchestrator.job_files import JobFolder, storage_error
-from orchestrator.job_lines import InputState, LineCounter
-from orchestrator.job_signal import Signal
+from orchestrator.jobs.errors import JobConflict, JobStorageError, WrongOffset
+from orchestrator.jobs.files import JobFolder, storage_error
+from orchestrator.jobs.lines import InputState, LineCounter
+from orchestrator.jobs.signal import Signal
 
 SYNC_BYTES: Final = 1024 * 1024
 """Bytes that wait for a sync at most; the upload waits with them, so it is no faster than the disk."""

@@ -6,12 +6,12 @@ import msgspec
 import trio
 
 from agents.budget import Scope
-from orchestrator.job_files import JobFolder, StoredJob
-from orchestrator.job_record import JobRecord, JobSummary
-from orchestrator.job_results import ResultView
-from orchestrator.job_signal import Signal
-from orchestrator.job_spool import InputSpool
-from orchestrator.job_work import BUDGET_SCOPE, Ending, JobWork
+from orchestrator.jobs.files import JobFolder, StoredJob
+from orchestrator.jobs.record import JobRecord, JobSummary
+from orchestrator.jobs.results import ResultView
+from orchestrator.jobs.signal import Signal
+from orchestrator.jobs.spool import InputSpool
+from orchestrator.jobs.work import BUDGET_SCOPE, Ending, JobWork
 from orchestrator.views.jobs import JobPhase, JobView
 
 

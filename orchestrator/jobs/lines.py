@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from orchestrator.job_record import JobLine
-from orchestrator.job_table import ResultTable
+from orchestrator.jobs.record import JobLine
+from orchestrator.jobs.table import ResultTable
 
 BLOCK = 128 * 1024
 """Bytes read at once: a thread's round trip (about 60 us) for a thousand short lines."""

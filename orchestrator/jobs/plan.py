@@ -9,9 +9,9 @@ from msgspec import Struct
 from agents.errors import InvalidLimits
 from agents.port import Priority
 from orchestrator.catalogue import Catalogue
-from orchestrator.job_files import LARGEST_JOB_NAME
-from orchestrator.job_record import JobRecord
-from orchestrator.template import Template
+from orchestrator.jobs.files import LARGEST_JOB_NAME
+from orchestrator.jobs.record import JobRecord
+from orchestrator.jobs.template import Template
 from orchestrator.views.jobs import JobRequest
 from orchestrator.views.names import check_name
 from orchestrator.views.runs import PriorityName

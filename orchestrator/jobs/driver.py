@@ -7,11 +7,11 @@ import structlog
 import trio
 
 from agents.spec import AgentSpec
-from orchestrator.fuse import Fuse
-from orchestrator.job_entry import JobEntry, budget_of
-from orchestrator.job_errors import JobStorageError
-from orchestrator.job_table import ResultTable
-from orchestrator.job_work import Ending, JobWork, RunsToEnd
+from orchestrator.jobs.entry import JobEntry, budget_of
+from orchestrator.jobs.errors import JobStorageError
+from orchestrator.jobs.fuse import Fuse
+from orchestrator.jobs.table import ResultTable
+from orchestrator.jobs.work import Ending, JobWork, RunsToEnd
 
 SHUTTING_DOWN: Final = "the daemon is shutting down"
 

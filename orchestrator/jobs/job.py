@@ -18,9 +18,9 @@ import trio
 from msgspec import Struct
 
 from agents.messages import Usage
-from orchestrator.inputs import InputError, Item, Unreadable
-from orchestrator.outputs import OutputError
-from orchestrator.template import Template, TemplateError
+from orchestrator.jobs.inputs import InputError, Item, Unreadable
+from orchestrator.jobs.outputs import OutputError
+from orchestrator.jobs.template import Template, TemplateError
 
 PEEK = 20
 """Unreadable items in a row, at the start, after which the input as a whole is refused."""

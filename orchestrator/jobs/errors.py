@@ -3,7 +3,7 @@
 from typing import ClassVar, Literal
 
 from agents.errors import HeadraceError
-from orchestrator.inputs import InputError
+from orchestrator.jobs.inputs import InputError
 
 
 class UnknownJob(HeadraceError):

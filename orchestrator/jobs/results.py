@@ -12,9 +12,9 @@ from typing import Final, TypeVar
 
 import trio
 
-from orchestrator.job_files import storage_error
-from orchestrator.job_lines import BLOCK
-from orchestrator.job_signal import Signal
+from orchestrator.jobs.files import storage_error
+from orchestrator.jobs.lines import BLOCK
+from orchestrator.jobs.signal import Signal
 
 T = TypeVar("T")
 

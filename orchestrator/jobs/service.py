@@ -23,16 +23,16 @@ import trio
 from agents.errors import Draining, InvalidLimits
 from agents.spec import AgentSpec
 from orchestrator.catalogue import Catalogue
-from orchestrator.job_driver import SHUTTING_DOWN, JobDriver, SetWeight
-from orchestrator.job_entry import JobEntry
-from orchestrator.job_errors import DuplicateJob, JobConflict, JobStorageError, UnknownJob
-from orchestrator.job_files import JobFiles, StoredJob
-from orchestrator.job_lines import NO_INPUTS
-from orchestrator.job_plan import JobsConfig, plan_job
-from orchestrator.job_record import JobRecord
-from orchestrator.job_results import read_results
-from orchestrator.job_table import ResultTable
-from orchestrator.job_work import RunsToEnd
+from orchestrator.jobs.driver import SHUTTING_DOWN, JobDriver, SetWeight
+from orchestrator.jobs.entry import JobEntry
+from orchestrator.jobs.errors import DuplicateJob, JobConflict, JobStorageError, UnknownJob
+from orchestrator.jobs.files import JobFiles, StoredJob
+from orchestrator.jobs.lines import NO_INPUTS
+from orchestrator.jobs.plan import JobsConfig, plan_job
+from orchestrator.jobs.record import JobRecord
+from orchestrator.jobs.results import read_results
+from orchestrator.jobs.table import ResultTable
+from orchestrator.jobs.work import RunsToEnd
 from orchestrator.views.jobs import JobList, JobRequest, JobView
 
 CANCELLED: Final = "cancelled on request"
