@@ -1,6 +1,7 @@
 """The commands before a real daemon: what they print, where, and with which exit code."""
 
 import json
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -220,25 +221,30 @@ def test_results_go_on_behind_a_torn_line(daemon: DaemonThread, three: Path, tmp
 @pytest.mark.parametrize("abruptly", [True, False])
 def test_a_job_survives_its_daemon(slow: DaemonThread, tmp_path: Path, abruptly: bool) -> None:
     """Killed or drained in mid-job and started again: the command goes on by itself, and every item is done once."""
-    path, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
-    path.write_text("".join(f'{{"text": "item {number}"}}\n' for number in range(1, 81)))
+    pipe, out = tmp_path / "pipe", tmp_path / "out.jsonl"
+    os.mkfifo(pipe)
+    lines = [f'{{"text": "item {number}"}}\n' for number in range(1, 81)]
     trouble: list[BaseException] = []
 
-    def restart() -> None:
+    def feed_and_restart() -> None:
         try:
-            deadline = time.monotonic() + 30
-            while not out.exists() or not out.stat().st_size:
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
-            slow.stop(abruptly=abruptly)
-            slow.start()
+            with pipe.open("w") as inputs:  # while it is open the job cannot end
+                inputs.writelines(lines[:40])
+                inputs.flush()
+                deadline = time.monotonic() + 30
+                while not out.exists() or not out.stat().st_size:
+                    assert time.monotonic() < deadline
+                    time.sleep(0.01)
+                slow.stop(abruptly=abruptly)
+                slow.start()
+                inputs.writelines(lines[40:])
         except BaseException as error:
             trouble.append(error)
 
-    thread = threading.Thread(target=restart)
+    thread = threading.Thread(target=feed_and_restart)
     thread.start()
     result = headrace(
-        slow.url, "job", "start", "-i", path, "--prompt", "{text}", "-o", out, "--workers", "20", "--json"
+        slow.url, "job", "start", "-i", pipe, "--prompt", "{text}", "-o", out, "--workers", "20", "--json"
     )
     thread.join()
     assert not trouble
