@@ -252,8 +252,9 @@ def test_a_job_survives_its_daemon(slow: DaemonThread, tmp_path: Path, abruptly:
     done = [row["ordinal"] for row in rows(out) if row["state"] == "done"]
     assert sorted(done) == list(range(1, 81))
     said = result.stderr.splitlines()
-    assert sum("trying again" in line for line in said) == 1
-    assert sum("the daemon is back" in line for line in said) == 1
+    gone, back = (sum(words in line for line in said) for words in ("trying again", "the daemon is back"))
+    # A daemon that drains ends its streams properly, and may be up again before anybody misses it.
+    assert gone == back == 1 or (gone == back == 0 and not abruptly)
     assert sum("goes on" in line for line in said) == 1
 
 
