@@ -10,9 +10,9 @@ from orchestrator.cli.exits import DONE, SOME_FAILED
 from orchestrator.cli.options import WrongOption
 from orchestrator.cli.render import print_json, print_text
 from orchestrator.cli.signals import SignalEnd
-from orchestrator.client import Client
-from orchestrator.client_errors import Refusal
-from orchestrator.client_wire import DEFAULT_URL
+from orchestrator.client.client import Client
+from orchestrator.client.errors import Refusal
+from orchestrator.client.wire import DEFAULT_URL
 from orchestrator.views.runs import RunView
 
 EXAMPLES: Final = """

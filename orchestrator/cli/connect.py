@@ -14,9 +14,9 @@ from agents.errors import HeadraceError
 from orchestrator.cli.exits import BACKEND, SOME_FAILED, USAGE, complain
 from orchestrator.cli.render import clean
 from orchestrator.cli.signals import SignalEnd, until_signalled
-from orchestrator.client import Client, open_client
-from orchestrator.client_errors import BadAnswer, ClientError, DaemonLost, NoDaemon, Refusal
-from orchestrator.client_patience import patiently
+from orchestrator.client.client import Client, open_client
+from orchestrator.client.errors import BadAnswer, ClientError, DaemonLost, NoDaemon, Refusal
+from orchestrator.client.patience import patiently
 
 T = TypeVar("T")
 Work = Callable[[Client, SignalEnd], Awaitable[int]]

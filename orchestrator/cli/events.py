@@ -10,8 +10,8 @@ from orchestrator.cli.exits import DONE
 from orchestrator.cli.render import print_json, print_text
 from orchestrator.cli.run_events import EventWords
 from orchestrator.cli.signals import SignalEnd
-from orchestrator.client import Client
-from orchestrator.client_wire import DEFAULT_URL
+from orchestrator.client.client import Client
+from orchestrator.client.wire import DEFAULT_URL
 
 EXAMPLES: Final = """
 \b

@@ -37,7 +37,7 @@ from orchestrator.cli.options import (
     budget,
     refuse,
 )
-from orchestrator.client_wire import DEFAULT_URL
+from orchestrator.client.wire import DEFAULT_URL
 from orchestrator.jobs.template import Template
 from orchestrator.views.jobs import JobRequest
 from orchestrator.views.names import check_name

@@ -12,8 +12,8 @@ from orchestrator.cli.job_report import job_facts, job_row_table
 from orchestrator.cli.job_results import fetch_results
 from orchestrator.cli.render import print_json, print_table, print_text
 from orchestrator.cli.signals import SignalEnd
-from orchestrator.client import Client
-from orchestrator.client_wire import DEFAULT_URL
+from orchestrator.client.client import Client
+from orchestrator.client.wire import DEFAULT_URL
 from orchestrator.views.jobs import LIVE_PHASES, JobView
 
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id; `headrace job ls` lists them.")]

@@ -22,9 +22,9 @@ from orchestrator.cli.progress import watch
 from orchestrator.cli.render import clean_json, print_json, print_text
 from orchestrator.cli.signals import SignalEnd
 from orchestrator.cli.waiting import explain
-from orchestrator.client import Client
-from orchestrator.client_errors import ClientError, Refusal, is_gone, one_error
-from orchestrator.client_upload import Upload
+from orchestrator.client.client import Client
+from orchestrator.client.errors import ClientError, Refusal, is_gone, one_error
+from orchestrator.client.upload import Upload
 from orchestrator.jobs.inputs import InputFormat, InputStream, Item, Unreadable, check_sources
 from orchestrator.jobs.job import chain, peek
 from orchestrator.jobs.outputs import OutputError, ResultWriter, open_output

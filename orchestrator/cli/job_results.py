@@ -8,7 +8,7 @@ from pathlib import Path
 from agents.errors import HeadraceError
 from orchestrator.cli.exits import DONE, SOME_FAILED, complain, say
 from orchestrator.cli.render import clean_json
-from orchestrator.client import Client
+from orchestrator.client.client import Client
 from orchestrator.jobs.outputs import OutputError, ResultWriter, open_output
 from orchestrator.views.jobs import LIVE_PHASES
 

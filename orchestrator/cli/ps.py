@@ -14,8 +14,8 @@ from orchestrator.cli.progress import short
 from orchestrator.cli.render import age, cells, columns, print_json, print_table
 from orchestrator.cli.run_end import state_words
 from orchestrator.cli.signals import SignalEnd
-from orchestrator.client import Client
-from orchestrator.client_wire import DEFAULT_URL
+from orchestrator.client.client import Client
+from orchestrator.client.wire import DEFAULT_URL
 from orchestrator.views.runs import RunPage, RunView
 
 EXAMPLES: Final = """

@@ -35,8 +35,8 @@ from orchestrator.cli.options import (
 )
 from orchestrator.cli.run_embedded import EmbeddedRun, run_embedded
 from orchestrator.cli.run_remote import RemoteRun, run_remote
-from orchestrator.client_requests import new_id
-from orchestrator.client_wire import DEFAULT_URL
+from orchestrator.client.requests import new_id
+from orchestrator.client.wire import DEFAULT_URL
 from orchestrator.views.runs import AgentChoice, RunRequest
 
 EXAMPLES: Final = """

@@ -15,8 +15,8 @@ from orchestrator.cli.run_end import tell_end
 from orchestrator.cli.run_events import EventWords
 from orchestrator.cli.signals import SignalEnd
 from orchestrator.cli.waiting import explain
-from orchestrator.client import Client
-from orchestrator.client_errors import DaemonLost, Refusal, one_error
+from orchestrator.client.client import Client
+from orchestrator.client.errors import DaemonLost, Refusal, one_error
 from orchestrator.views.runs import RunDetail, RunRequest
 
 

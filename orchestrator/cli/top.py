@@ -18,9 +18,9 @@ from orchestrator.cli.signals import SignalEnd
 from orchestrator.cli.top_cells import Glyphs, fit, name_of, span
 from orchestrator.cli.top_render import board_lines
 from orchestrator.cli.top_screen import Screen, glyphs_of, page
-from orchestrator.client import Client
-from orchestrator.client_errors import ClientError, DaemonLost, NoDaemon, Refusal
-from orchestrator.client_wire import DEFAULT_URL
+from orchestrator.client.client import Client
+from orchestrator.client.errors import ClientError, DaemonLost, NoDaemon, Refusal
+from orchestrator.client.wire import DEFAULT_URL
 from orchestrator.views.queue import QueueView
 
 EXAMPLES: Final = """

@@ -7,8 +7,8 @@ from typing import Final
 import trio
 
 from orchestrator.cli.progress import duration
-from orchestrator.client import Client
-from orchestrator.client_errors import ClientError
+from orchestrator.client.client import Client
+from orchestrator.client.errors import ClientError
 from orchestrator.views.queue import BackendView, QueueView, TenantView
 
 SECONDS: Final = 5.0

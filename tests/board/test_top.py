@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from orchestrator.cli.top import INTERVAL, Board, follow
 from orchestrator.cli.top_cells import UNICODE
-from orchestrator.client_errors import BadAnswer, ClientError, DaemonLost, NoDaemon, Refusal
+from orchestrator.client.errors import BadAnswer, ClientError, DaemonLost, NoDaemon, Refusal
 from orchestrator.views.queue import QueueView
 from tests.board.busy import BUSY
 

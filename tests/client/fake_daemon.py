@@ -11,7 +11,7 @@ import trio
 from agents.events import Event, RunCreated, RunEnded, RunStarted, encode
 from agents.lifecycle import State, StopReason
 from agents.messages import Usage
-from orchestrator.client import Client, open_client
+from orchestrator.client.client import Client, open_client
 from orchestrator.views.errors import ErrorAnswer, ErrorBody
 from orchestrator.views.jobs import JobPhase, JobView
 from orchestrator.views.runs import RunDetail

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import structlog
 
-from orchestrator.client_wire import DEFAULT_URL
+from orchestrator.client.wire import DEFAULT_URL
 from tests.client.daemon_thread import DaemonThread, headrace
 
 

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 import trio
 
-from orchestrator.client import open_client
-from orchestrator.client_errors import BadAddress, BadAnswer, ClientError, DaemonLost, NoDaemon, Quiet, Refusal
-from orchestrator.client_patience import FULL_SECONDS, patiently
-from orchestrator.client_wire import check_url
+from orchestrator.client.client import open_client
+from orchestrator.client.errors import BadAddress, BadAnswer, ClientError, DaemonLost, NoDaemon, Quiet, Refusal
+from orchestrator.client.patience import FULL_SECONDS, patiently
+from orchestrator.client.wire import check_url
 from orchestrator.views.runs import RunRequest
 from tests.client.fake_daemon import Answer, Broken, FakeDaemon, answered, refused, run_detail, talking
 

@@ -11,9 +11,9 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.client import Client
-from orchestrator.client_errors import DaemonLost, NoDaemon, Refusal
-from orchestrator.client_patience import GONE_SECONDS
+from orchestrator.client.client import Client
+from orchestrator.client.errors import DaemonLost, NoDaemon, Refusal
+from orchestrator.client.patience import GONE_SECONDS
 from tests.client.fake_daemon import (
     Answer,
     Broken,

@@ -9,9 +9,9 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.client_errors import NoDaemon, Refusal
-from orchestrator.client_upload import Upload, UploadLost, input_line
-from orchestrator.client_wire import encode
+from orchestrator.client.errors import NoDaemon, Refusal
+from orchestrator.client.upload import Upload, UploadLost, input_line
+from orchestrator.client.wire import encode
 from orchestrator.jobs.inputs import Item, Unreadable
 from tests.client.fake_daemon import Answer, FakeDaemon, answered, job_view, refused, talking
 

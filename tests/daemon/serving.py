@@ -8,7 +8,7 @@ from pathlib import Path
 import trio
 from msgspec import Struct
 
-from orchestrator.client import Client, open_client
+from orchestrator.client.client import Client, open_client
 from orchestrator.config.decode import decode_text
 from orchestrator.config.schema import Config
 from orchestrator.daemon.daemon import Daemon

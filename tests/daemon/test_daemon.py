@@ -9,7 +9,7 @@ import trio
 
 from agents.errors import HeadraceError
 from agents.lifecycle import State
-from orchestrator.client_errors import ClientError
+from orchestrator.client.errors import ClientError
 from orchestrator.config.decode import ConfigError
 from orchestrator.config.schema import Config
 from orchestrator.daemon.daemon import Daemon

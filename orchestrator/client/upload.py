@@ -10,9 +10,9 @@ from typing import Final
 
 import trio
 
-from orchestrator.client import Client
-from orchestrator.client_errors import ClientError, Refusal, is_gone, one_error
-from orchestrator.client_wire import encode
+from orchestrator.client.client import Client
+from orchestrator.client.errors import ClientError, Refusal, is_gone, one_error
+from orchestrator.client.wire import encode
 from orchestrator.jobs.inputs import Item, Unreadable
 from orchestrator.views.jobs import InputLine, JobView
 

@@ -14,7 +14,7 @@ import httpx2
 import msgspec
 
 from orchestrator.backends.connection import SlotTransport
-from orchestrator.client_errors import BadAddress, BadAnswer, ClientError, DaemonLost, NoDaemon, Quiet, Refusal
+from orchestrator.client.errors import BadAddress, BadAnswer, ClientError, DaemonLost, NoDaemon, Quiet, Refusal
 from orchestrator.views.errors import ErrorAnswer
 
 T = TypeVar("T")

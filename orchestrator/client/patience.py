@@ -5,7 +5,7 @@ from typing import Final, TypeVar
 
 import trio
 
-from orchestrator.client_errors import ClientError, NoDaemon, Refusal
+from orchestrator.client.errors import ClientError, NoDaemon, Refusal
 
 T = TypeVar("T")
 Tell = Callable[[str], None]

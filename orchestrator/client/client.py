@@ -5,7 +5,7 @@
         async with aclosing(client.events(view.run)) as events:
             async for number, data in events: ...
 
-Every method raises `client_errors.ClientError`. A stream that breaks looks for the daemon for `gone_seconds`, has
+Every method raises `errors.ClientError`. A stream that breaks looks for the daemon for `gone_seconds`, has
 `tell` told once that it is gone and once that it is back, and goes on where it stood.
 """
 
@@ -17,10 +17,10 @@ import httpx2
 import msgspec
 
 from orchestrator.backends.sse import SSEParser, StreamTooLong
-from orchestrator.client_errors import BadAnswer, ClientError, DaemonLost, Quiet, is_gone
-from orchestrator.client_patience import GONE_SECONDS, Comeback, Outage, Tell
-from orchestrator.client_requests import Requests, path_of
-from orchestrator.client_wire import Params, Wire, refusal
+from orchestrator.client.errors import BadAnswer, ClientError, DaemonLost, Quiet, is_gone
+from orchestrator.client.patience import GONE_SECONDS, Comeback, Outage, Tell
+from orchestrator.client.requests import Requests, path_of
+from orchestrator.client.wire import Params, Wire, refusal
 from orchestrator.views.jobs import LIVE_PHASES, JobView
 
 EVENT_BYTES: Final = 64 * 1024 * 1024
@@ -142,7 +142,7 @@ async def open_client(
 ) -> AsyncGenerator[Client, None]:
     """A client of the daemon at this address; nothing is sent before it is asked for something.
 
-    Raises `client_errors.BadAddress`.
+    Raises `errors.BadAddress`.
     """
     wire = Wire(url, transport)
     try:

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Final, Literal, TypeVar
 from urllib.parse import quote
 
-from orchestrator.client_errors import DaemonLost, Refusal
-from orchestrator.client_wire import JSON, Wire, encode
+from orchestrator.client.errors import DaemonLost, Refusal
+from orchestrator.client.wire import JSON, Wire, encode
 from orchestrator.views.jobs import JobList, JobRequest, JobView
 from orchestrator.views.queue import CapabilitiesView, QueueView
 from orchestrator.views.runs import RunDetail, RunPage, RunRequest, RunView
@@ -23,7 +23,7 @@ def new_id() -> str:
 
 
 class Requests:
-    """Single requests to one daemon. Every method raises `client_errors.ClientError`."""
+    """Single requests to one daemon. Every method raises `errors.ClientError`."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -86,7 +86,7 @@ class Requests:
         return await self._wire.ask(JobView, "GET", path_of("jobs", job))
 
     async def upload(self, job: str, offset: int, data: bytes) -> JobView:
-        """Appends inputs, JSON Lines, at a byte offset. See `client_upload` for an upload that resumes."""
+        """Appends inputs, JSON Lines, at a byte offset. See `upload` for an upload that resumes."""
         return await self._wire.ask(
             JobView,
             "PATCH",
