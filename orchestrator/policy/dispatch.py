@@ -190,6 +190,7 @@ class Dispatcher:
         return self.endpoints[0]
 
     def _start(self, ticket: Ticket, endpoint: EndpointState, own: LimitSet | None, now: float) -> Start:
+        self._sizing.renew(ticket)
         ticket.lease = endpoint.start(ticket, own, now)
         self.fair.start(ticket, self._sizing.service(ticket))
         for headroom in self._headrooms:

@@ -112,6 +112,14 @@ class Estimator:
         n = min(own.n, OWN_CALLS)
         return min((n * own.value + PRIOR_CALLS * everybody) / (n + PRIOR_CALLS), max_tokens)
 
+    def charged_output(self, key: Hashable, max_tokens: float) -> float:
+        """The same as it is charged in the fair order at dispatch: nothing, while nothing is known.
+
+        What an answer takes beyond its charge is charged as it streams. A charge that is too high lifts the virtual
+        time, which never goes back, and whoever comes next would wait until the others have used up what they got back.
+        """
+        return self.output(key, max_tokens) if self._all_outputs.n else 0.0
+
     def cached(self, previous_input: float | None, input: float) -> float:
         """How much of `input` will be read from a cache, after a call of the same run with `previous_input`."""
         return 0.0 if previous_input is None else self._hits.value * min(previous_input, input)

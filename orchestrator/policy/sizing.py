@@ -1,5 +1,7 @@
 """How large a call just arrived is expected to be: the making of its ticket."""
 
+from math import ceil
+
 from agents.port import Call
 from orchestrator.policy.config import DispatchConfig
 from orchestrator.policy.estimate import Estimator
@@ -54,6 +56,17 @@ class Sizing:
         ticket.run_state = self._runs.use(flow.tenant, flow.job, flow.run)
         call.ticket = ticket
         return ticket
+
+    def renew(self, ticket: Ticket) -> None:
+        """Predicts the output once more, for a call that is about to go: while it waited, others may have taught.
+
+        What it needs of limits never becomes more by it, since there is room for what it needed before.
+        """
+        key = (ticket.tenant, ticket.job)
+        ticket.output = self._estimator.charged_output(key, ticket.max_output)
+        whole = ceil(self._estimator.output(key, ticket.max_output))
+        if whole < ticket.whole_output:
+            ticket.whole_output = whole
 
     def expect_cached(self, ticket: Ticket) -> None:
         """Sets how much of the call's input is expected from a cache, by the run's call before it."""

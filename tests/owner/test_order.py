@@ -9,7 +9,7 @@ from orchestrator.backends.simulated import SimConfig, SimLatency, SimLength, Si
 from orchestrator.policy.dispatch import DispatchConfig, TenantConfig
 from orchestrator.policy.fair_config import FairConfig
 from tests.owner.simulation import Load, run_load
-from tests.owner.staged import StagedBackend, one_endpoint, request, running
+from tests.owner.staged import Recorder, StagedBackend, one_endpoint, request, running
 
 STEADY = SimConfig(exact_tokens=True, latency=SimLatency(chunk_tokens=1000), length=SimLength(tokens=60, spread=0.5))
 
@@ -33,6 +33,31 @@ async def test_service_follows_the_weights(autojump_clock: trio.testing.MockCloc
     served = owner.statistics().tenants
     assert served["two"].service / served["one"].service == pytest.approx(2, rel=0.05)
     assert served["four"].service / served["one"].service == pytest.approx(4, rel=0.05)
+
+
+async def test_a_tenant_that_comes_before_anything_is_known(autojump_clock: trio.testing.MockClock) -> None:
+    """Short answers under a high `max_tokens`: who comes while none has ended has its share from the first calls on.
+
+    What is predicted before anything is known, and for all calls of a backlog when they arrive, must not count against
+    whoever comes next.
+    """
+    backend, seen = StagedBackend(step=0.1), Recorder()
+    tenants = {"late": TenantConfig(weight=2)}
+    owner = one_endpoint(backend, slots=4, hooks=[seen], dispatch=DispatchConfig(tenants=tenants))
+    async with running(owner), trio.open_nursery() as callers:
+
+        async def call(tenant: str, run: int) -> None:
+            await OwnerPort(owner.inbox, Flow(tenant, "job", str(run))).call(request(max_tokens=4096))
+
+        for run in range(60):
+            callers.start_soon(call, "early", run)
+        await trio.sleep(0.3)
+        for run in range(60):
+            callers.start_soon(call, "late", run)
+        await trio.sleep(8)
+        started = [transition.flow.tenant for transition in seen.seen if transition.kind == "started"][4:34]
+        callers.cancel_scope.cancel()
+    assert started.count("late") == pytest.approx(20, abs=4)
 
 
 async def test_lower_priorities_get_their_minimum_share(autojump_clock: trio.testing.MockClock) -> None:
