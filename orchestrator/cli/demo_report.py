@@ -20,9 +20,10 @@ MOST_COLUMNS = 100
 
 NEXT = """\
 Where to look next:
-  headrace job start --help    your own text, on this model or on a server
-  headrace simulate --rpm 60   a provider with limits, to try things on
-  README.md, ARCHITECTURE.md   what else there is, and how it works"""
+  headrace serve --upstream local   a daemon before this model, for jobs and runs of many tenants
+  headrace job start --help         your own text, on this model or on a server
+  headrace simulate --rpm 60        a provider with limits, to try things on
+  README.md, ARCHITECTURE.md        what else there is, and how it works"""
 
 
 class DemoAnswer(Struct, frozen=True):

@@ -4,12 +4,15 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+import typer
 
 from orchestrator.cli.app import app
+from orchestrator.config.decode import decode_text
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -33,13 +36,45 @@ def test_the_program_prints_what_stands_below_it(tmp_path: Path) -> None:
     assert sorted(result.stdout.splitlines()) == sorted(printed.splitlines())
 
 
+def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """All commands below one, with their words."""
+    children = getattr(command, "commands", None)
+    if children is None:
+        yield " ".join(path), command
+        return
+    for name, child in children.items():
+        yield from commands(child, (*path, name))
+
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+
+
 def test_its_options_are_there() -> None:
     """Every option it names belongs to one of the commands."""
-    helps = [
-        CliRunner().invoke(app, [*command, "--help"]).stdout for command in (["job", "start"], ["simulate"], ["demo"])
-    ]
-    for option in set(re.findall(r"--[a-z][a-z-]+", TEXT)):
-        assert any(f"{option} " in text for text in helps), option
+    known = {option for command in COMMANDS.values() for parameter in command.params for option in parameter.opts}
+    named = set(re.findall(r"--[a-z][a-z-]+", TEXT))
+    assert named
+    assert named <= known | {"--help"}
+
+
+def test_its_commands_are_there() -> None:
+    """Every `headrace` command line it shows begins with a command that there is."""
+    lines = re.findall(r"(?:\$ |`)headrace ([a-z][^`\n]*)", TEXT)
+    assert lines
+    for line in lines:
+        assert any(f"{line} ".startswith(f"{name} ") for name in COMMANDS), line
+
+
+def test_its_configuration_is_one() -> None:
+    """The file it shows is taken whole, and its names are there afterwards."""
+    match = re.search(r"```toml\n(.*?)```", TEXT, re.DOTALL)
+    assert match is not None
+    config = decode_text(match[1], "README.md")
+    assert (list(config.backends), list(config.agents), list(config.tenants)) == (
+        ["openai", "spare"],
+        ["clerk"],
+        ["shop", "archive"],
+    )
 
 
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^)#:]+)[^)]*\)", TEXT))))
