@@ -7,7 +7,7 @@ the dialect most servers speak; adapters translate to and from it.
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 Role = Literal["system", "user", "assistant", "tool"]
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter"]
@@ -39,11 +39,38 @@ class Message(Struct, frozen=True, omit_defaults=True):
     reasoning: str = ""
 
 
+Dialect = Literal["chat", "responses", "embeddings", "messages", "count_tokens"]
+"""What a program speaks to a model: OpenAI's chat completions, responses and embeddings; Anthropic's messages and their
+token count.
+"""
+
+
+class WireRequest(Struct, frozen=True):
+    """A request as a program wrote it: the members of its JSON object, each value's JSON text verbatim.
+
+    `input_bytes` is the size of its input as far as that is text; what is not (an image) is counted in by whoever made
+    this. Nothing in it is interpreted before a backend sends it on.
+    """
+
+    dialect: Dialect
+    fields: Mapping[str, Raw]
+    input_bytes: int
+
+
+class WireEvent(Struct, frozen=True):
+    """One server-sent event of an answer: its name, empty for none, and its data verbatim."""
+
+    event: str
+    data: bytes
+
+
 class ModelRequest(Struct, frozen=True, omit_defaults=True):
     """One model request. `extra` holds dialect fields that pass through untouched.
 
     `max_tokens` bounds the output in tokens; None means the backend's configured default.
     `response_format` is the OpenAI object of that name (for example a JSON schema).
+    With `wire` the request is what that says; then the other fields but `model` and `max_tokens` are empty, and answers
+    come as events and documents of the same dialect.
     """
 
     model: str
@@ -56,9 +83,12 @@ class ModelRequest(Struct, frozen=True, omit_defaults=True):
     tool_choice: str | Mapping[str, Any] | None = None
     response_format: Mapping[str, Any] | None = None
     extra: Mapping[str, Any] = {}
+    wire: WireRequest | None = None
 
     def input_bytes(self) -> int:
         """The size of the input in UTF-8 bytes, template and tool schemas aside from their text."""
+        if self.wire is not None:
+            return self.wire.input_bytes
         size = 0
         for message in self.messages:
             size += _utf8_length(message.content)
@@ -83,12 +113,16 @@ class ToolCallDelta(Struct, frozen=True):
 
 
 class Delta(Struct, frozen=True, omit_defaults=True):
-    """What one streamed chunk adds. `reset` tells the reader to drop all it has and start again."""
+    """What one streamed chunk adds. `reset` tells the reader to drop all it has and start again.
+
+    `wire` are the events of the request's own dialect, for a request that has one; `text` is not set then.
+    """
 
     text: str = ""
     reasoning: str = ""
     tool_calls: tuple[ToolCallDelta, ...] = ()
     reset: bool = False
+    wire: tuple[WireEvent, ...] = ()
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
@@ -134,10 +168,14 @@ def _sum(a: int | None, b: int | None) -> int | None:
 
 
 class ModelReply(Struct, frozen=True, omit_defaults=True):
-    """A whole answer. `malformed` names the tool calls (by id) whose arguments are not a JSON object."""
+    """A whole answer. `malformed` names the tool calls (by id) whose arguments are not a JSON object.
+
+    `wire` is the answer's document, for requests whose dialect has no stream (embeddings, a token count).
+    """
 
     message: Message
     finish_reason: FinishReason
     usage: Usage = Usage()
     model: str = ""
     malformed: tuple[str, ...] = ()
+    wire: bytes = b""
