@@ -49,12 +49,14 @@ class WireRequest(Struct, frozen=True):
     """A request as a program wrote it: the members of its JSON object, each value's JSON text verbatim.
 
     `input_bytes` is the size of its input as far as that is text; what is not (an image) is counted in by whoever made
-    this. Nothing in it is interpreted before a backend sends it on.
+    this. `headers` are those of the program's own that say how its dialect is meant (`anthropic-beta`), names in lower
+    case, never a key. Nothing in it is interpreted before a backend sends it on.
     """
 
     dialect: Dialect
     fields: Mapping[str, Raw]
     input_bytes: int
+    headers: Mapping[str, str] = {}
 
 
 class WireEvent(Struct, frozen=True):
