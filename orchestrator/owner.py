@@ -46,7 +46,8 @@ SUBMITS_PER_TURN = 256
 class Owner:
     """Owns one backend. Use: `await nursery.start(owner.run)`, then `OwnerPort(owner.inbox, flow)` for callers.
 
-    `hooks` see every transition; they are synchronous and never raise. `on_turn` is told each turn's seconds of work.
+    `hooks` see every transition; they are synchronous and never raise. `on_turn` is told each turn's seconds of work,
+    `on_endpoint` backend and endpoint when one goes down (with what it failed with last) or is back (None).
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Owner:
         *,
         hooks: Sequence[Hook] = (),
         on_turn: Callable[[float], None] | None = None,
+        on_endpoint: Callable[[str, str, ModelError | None], None] | None = None,
         rng: random.Random | None = None,
     ) -> None:
         if not endpoints:
@@ -65,6 +67,7 @@ class Owner:
         self.inbox = CallInbox(config.name)
         self._emit = Emitter(config.name, hooks)
         self._on_turn = on_turn
+        self._on_endpoint = on_endpoint
         self._rng = rng or random.Random()
         self._open: dict[Call, Attempt | None] = {}
         self._policy: Dispatcher | None = None
@@ -267,7 +270,12 @@ class Owner:
     ) -> None:
         call: Call = ticket.call
         ticket.delivered = attempt.delivered
+        breaker = ticket.endpoint.breaker
+        was_closed = breaker.closed
         answer = policy.ended(ticket, attempt, outcome, now)
+        if breaker.closed != was_closed and self._on_endpoint is not None:
+            why = outcome if isinstance(outcome, ModelError) else None
+            self._on_endpoint(self.config.name, ticket.endpoint.name, why if was_closed else None)
         if not isinstance(outcome, ModelError):
             self._finish(call, outcome, now)
             return

@@ -22,7 +22,7 @@ import structlog
 import trio
 from msgspec import structs
 
-from agents.errors import HeadraceError, InvalidLimits
+from agents.errors import HeadraceError, InvalidLimits, ModelError
 from agents.port import Priority
 from orchestrator.api.app import make_app
 from orchestrator.api.server import closing_listeners, listen, serve_http
@@ -70,6 +70,7 @@ class Daemon:
             build_backends(config),
             hooks=[self._board, self._metrics.hook, LogHook(_log, config.daemon.log_level)],
             on_turn=self._metrics.on_turn,
+            on_endpoint=tell_of_endpoint,
         )
         self._router = Router(self.owners.by_name, self.catalogue)
         self._edge = Edge(self._router)
@@ -247,6 +248,15 @@ class Daemon:
         await jobs.all_ended()
         await runs.end_all()
         _log.info("drained", runs_cut_off=cut_off)
+
+
+def tell_of_endpoint(backend: str, endpoint: str, error: ModelError | None) -> None:
+    """What an operator wants to read first in the log when calls stand still."""
+    where = {"backend": backend, "endpoint": endpoint}
+    if error is None:
+        _log.info("endpoint is back", **where)
+    else:
+        _log.warning("endpoint is down, single probes will find out when it is back", **where, why=error.message)
 
 
 def runs_config(config: Config) -> RunsConfig:

@@ -14,13 +14,19 @@ from orchestrator.transitions import Hook
 
 
 class Owners:
-    """One owner for each backend. `on_turn` is told the seconds of each of their turns."""
+    """One owner for each backend; see `Owner` for what is told to whom."""
 
     def __init__(
-        self, plans: Sequence[BackendPlan], *, hooks: Sequence[Hook], on_turn: Callable[[float], None] | None = None
+        self,
+        plans: Sequence[BackendPlan],
+        *,
+        hooks: Sequence[Hook],
+        on_turn: Callable[[float], None] | None = None,
+        on_endpoint: Callable[[str, str, ModelError | None], None] | None = None,
     ) -> None:
         self.by_name: Mapping[str, Owner] = {
-            plan.owner.name: Owner(plan.owner, plan.endpoints, hooks=hooks, on_turn=on_turn) for plan in plans
+            plan.owner.name: Owner(plan.owner, plan.endpoints, hooks=hooks, on_turn=on_turn, on_endpoint=on_endpoint)
+            for plan in plans
         }
 
     async def run(

@@ -88,6 +88,11 @@ class Breaker:
             return "closed"
         return "half_open" if self._probe_sent is not None or now >= self._until else "open"
 
+    @property
+    def closed(self) -> bool:
+        """Whether all calls pass."""
+        return self._opened is None
+
     def allows(self, now: float) -> bool:
         """Whether a call may be sent now."""
         return self._opened is None or (self._probe_sent is None and now >= self._until)

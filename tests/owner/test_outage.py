@@ -1,5 +1,7 @@
 """No endpoint serves anybody: who waits for it, and who is told at once."""
 
+from typing import Any
+
 import pytest
 import trio
 
@@ -24,14 +26,14 @@ class Switch:
         self.backend.plan = lambda n, request: None if self.on else Unavailable("down", worked=False)
         self.on = False
 
-    def owner(self, *, failures: int = 2, wait: float = 20.0) -> Owner:
+    def owner(self, *, failures: int = 2, wait: float = 20.0, **told: Any) -> Owner:
         endpoint = Endpoint(
             "switch",
             self.backend,
             concurrency=ConcurrencyConfig(fixed=2),
             breaker=BreakerConfig(failures=failures, wait=wait, wait_at_most=wait),
         )
-        return Owner(OwnerConfig("test", DOWN), [endpoint])
+        return Owner(OwnerConfig("test", DOWN), [endpoint], **told)
 
 
 def port(owner: Owner, run: int = 0, *, agent: bool = True) -> OwnerPort:
@@ -106,3 +108,18 @@ async def test_the_next_probe_ends_the_outage(autojump_clock: trio.testing.MockC
         reply = await port(owner, 2, agent=False).call(request())
         assert reply.finish_reason == "stop"
         assert owner.statistics().endpoints[0].breaker == "closed"
+
+
+async def test_an_endpoint_that_goes_down_and_comes_back_is_told(autojump_clock: trio.testing.MockClock) -> None:
+    """Once when its breaker opens, with the failure that opened it, and once when a probe has closed it."""
+    switch = Switch()
+    told: list[tuple[str, str, str]] = []
+    owner = switch.owner(on_endpoint=lambda *what: told.append((what[0], what[1], what[2] and str(what[2]))))
+    async with running(owner):
+        for run in range(3):
+            await outcome(owner, run, [], elsewhere=True)
+        switch.on = True
+        await trio.sleep(25)
+        await port(owner, 9).call(request())
+        await port(owner, 9).call(request())
+    assert told == [("test", "switch", "down"), ("test", "switch", None)]
