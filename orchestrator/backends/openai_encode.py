@@ -11,7 +11,7 @@ import msgspec
 
 from agents.errors import Refused
 from agents.messages import Message, ModelRequest, ToolCall
-from orchestrator.backends.openai_text import scrub
+from orchestrator.dialects.text import scrub
 
 
 class EncodingRules(msgspec.Struct, frozen=True, kw_only=True):

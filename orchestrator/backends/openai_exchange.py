@@ -14,8 +14,8 @@ from agents.messages import Delta, ModelReply, Usage
 from orchestrator.backends.base import Progress
 from orchestrator.backends.openai_errors import Place, error_from_event
 from orchestrator.backends.openai_stream import ReplyAssembler
-from orchestrator.backends.openai_wire import ChunkWire, NotJSON, decode_chunk, loads
 from orchestrator.backends.sse import ServerEvent, SSEParser, StreamTooLong
+from orchestrator.dialects.chat_wire import ChunkWire, NotJSON, decode_chunk, loads
 
 Form = Literal["stream", "document", "other"]
 

@@ -11,29 +11,16 @@ from collections.abc import Callable
 import msgspec
 
 from agents.messages import Delta, FinishReason, Message, ModelReply, ToolCallDelta, Usage
-from orchestrator.backends.openai_text import TextJoiner, scrub
-from orchestrator.backends.openai_tools import ToolCallAssembler, is_json_object
-from orchestrator.backends.openai_wire import ChoiceWire, ChunkWire, DeltaWire, normalise_usage
-
-_REASONS: dict[str, FinishReason] = {
-    "stop": "stop",
-    "eos": "stop",
-    "eos_token": "stop",
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "tool_use": "tool_calls",
-    "length": "length",
-    "max_tokens": "length",
-    "model_length": "length",
-    "content_filter": "content_filter",
-    "safety": "content_filter",
-    "refusal": "content_filter",
-}
-
-_BROKEN = frozenset({"error", "abort", "aborted", "cancelled", "canceled"})
-"""Words by which servers say that they broke off: no answer is complete with them."""
+from orchestrator.dialects.chat_tools import ToolCallAssembler, is_json_object
+from orchestrator.dialects.chat_wire import (
+    BROKEN_OFF,
+    FINISH_REASONS,
+    ChoiceWire,
+    ChunkWire,
+    DeltaWire,
+    normalise_usage,
+)
+from orchestrator.dialects.text import TextJoiner, scrub
 
 
 def new_call_id() -> str:
@@ -58,7 +45,7 @@ class ReplyAssembler:
     @property
     def finished(self) -> bool:
         """Whether the server said why the answer ended; without that it is not complete."""
-        return self._finish is not None and self._finish.lower() not in _BROKEN
+        return self._finish is not None and self._finish.lower() not in BROKEN_OFF
 
     @property
     def partial(self) -> str:
@@ -92,7 +79,7 @@ class ReplyAssembler:
         return ModelReply(message, self._reason(), self.usage or Usage(), self._model, malformed)
 
     def _reason(self) -> FinishReason:
-        reason = _REASONS.get((self._finish or "").lower(), "stop")
+        reason = FINISH_REASONS.get((self._finish or "").lower(), "stop")
         if reason == "stop" and self._tools:
             return "tool_calls"
         if reason == "tool_calls" and not self._tools:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from agents.messages import Delta, ModelReply, ToolCall
 from orchestrator.backends.openai_stream import ReplyAssembler, new_call_id
-from orchestrator.backends.openai_text import TextJoiner, scrub
-from orchestrator.backends.openai_tools import ToolCallAssembler
-from orchestrator.backends.openai_wire import FunctionWire, NotJSON, ToolCallWire, decode_chunk
+from orchestrator.dialects.chat_tools import ToolCallAssembler
+from orchestrator.dialects.chat_wire import FunctionWire, NotJSON, ToolCallWire, decode_chunk
+from orchestrator.dialects.text import TextJoiner, scrub
 from tests.backends.recorder import put_together
 
 

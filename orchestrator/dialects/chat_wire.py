@@ -12,7 +12,28 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from agents.messages import Usage
+from agents.messages import FinishReason, Usage
+
+FINISH_REASONS: dict[str, FinishReason] = {
+    "stop": "stop",
+    "eos": "stop",
+    "eos_token": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "tool_use": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "content_filter": "content_filter",
+    "safety": "content_filter",
+    "refusal": "content_filter",
+}
+"""The words by which servers say why an answer ended, in lower case, and which of the dialect's words each means."""
+
+BROKEN_OFF = frozenset({"error", "abort", "aborted", "cancelled", "canceled"})
+"""Words by which servers say that they broke off: no answer is complete with them."""
 
 
 class NotJSON(ValueError):

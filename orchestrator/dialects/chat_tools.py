@@ -19,8 +19,8 @@ from collections.abc import Callable
 import msgspec
 
 from agents.messages import ToolCall, ToolCallDelta
-from orchestrator.backends.openai_text import scrub
-from orchestrator.backends.openai_wire import FunctionWire, ToolCallWire
+from orchestrator.dialects.chat_wire import FunctionWire, ToolCallWire
+from orchestrator.dialects.text import scrub
 
 
 class _OpenCall:
