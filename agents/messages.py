@@ -118,6 +118,7 @@ class Delta(Struct, frozen=True, omit_defaults=True):
     """What one streamed chunk adds. `reset` tells the reader to drop all it has and start again.
 
     `wire` are the events of the request's own dialect, for a request that has one; `text` is not set then.
+    `tokens` is about how many output tokens it brought.
     """
 
     text: str = ""
@@ -125,6 +126,7 @@ class Delta(Struct, frozen=True, omit_defaults=True):
     tool_calls: tuple[ToolCallDelta, ...] = ()
     reset: bool = False
     wire: tuple[WireEvent, ...] = ()
+    tokens: int = 1
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):

@@ -62,7 +62,7 @@ class Attempt:
     """Implements `orchestrator.backends.base.Progress`. The owner reads its public fields when it comes to the note.
 
     Times are on trio's clock, None while the thing has not happened. `streamed` counts output tokens as they come:
-    one for each delta, corrected by usage once that is known. `outcome` is set exactly once, at the end.
+    as a rule one for each delta, corrected by usage once that is known. `outcome` is set exactly once, at the end.
     """
 
     __slots__ = (
@@ -197,7 +197,8 @@ class Attempt:
 
     async def deltas(self, deltas: Sequence[Delta]) -> None:
         self._alive_at = now = self._now()
-        self.streamed += len(deltas)
+        for delta in deltas:
+            self.streamed += delta.tokens
         first = self.first_token_at is None
         if first:
             self.first_token_at = now

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from agents.messages import Delta, ModelReply, ModelRequest, Usage
+from agents.messages import Delta, Dialect, ModelReply, ModelRequest, Usage
 from orchestrator.policy.feedback import Reading
 
 
@@ -39,7 +39,11 @@ class Progress(Protocol):
         ...
 
     async def deltas(self, deltas: Sequence[Delta]) -> None:
-        """All deltas that one read yielded. Waits while the caller's reader is slow, which stops the upstream read."""
+        """All deltas that one read yielded. Waits while the caller's reader is slow, which stops the upstream read.
+
+        The first call of an answer brings its first token: what comes before one (a role) waits for it, so that an
+        answer that fails so early can be tried again unseen.
+        """
         ...
 
 
@@ -61,13 +65,17 @@ class Connection(Protocol):
 
 
 class Capabilities(Struct, frozen=True):
-    """What a backend can do, as far as the adapter knows without asking it."""
+    """What a backend can do, as far as the adapter knows without asking it.
+
+    `dialect` is a name for people; `dialects` are those it serves as they are, any other is translated or refused.
+    """
 
     dialect: str
     streams: bool = True
     tools: bool = True
     json_schema: bool = True
     reports_cached: bool = False
+    dialects: frozenset[Dialect] = frozenset({"chat"})
 
 
 class Backend(Protocol):
