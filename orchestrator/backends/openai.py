@@ -21,6 +21,7 @@ from agents.messages import ModelReply, ModelRequest
 from orchestrator.backends.base import Capabilities, Progress
 from orchestrator.backends.connection import SlotTransport
 from orchestrator.backends.headers import read_limits, read_retry_after
+from orchestrator.backends.openai_answer import CanonicalAnswer
 from orchestrator.backends.openai_encode import EncodingRules, encode_request
 from orchestrator.backends.openai_errors import Place, error_from_response
 from orchestrator.backends.openai_exchange import Exchange
@@ -131,7 +132,7 @@ class OpenAIConnection:
         backend = self._backend
         content = encode_request(request, backend.rules)
         http_request = httpx2.Request("POST", backend.url, headers=backend.headers, content=content)
-        exchange = Exchange(progress, backend.place, backend.config.max_line_bytes)
+        exchange = Exchange(progress, backend.place, backend.config.max_line_bytes, CanonicalAnswer(backend.place))
         self._busy = True
         self._transport.watch = exchange
         try:

@@ -1,26 +1,69 @@
 """One request and its answer: body bytes in, deltas to the attempt, one reply or one error out.
 
 What the server sends is judged by its first bytes rather than by its content type alone, since servers that ignore
-`stream: true` answer with one JSON document and proxies answer with HTML.
+`stream: true` answer with one JSON document and proxies answer with HTML. What is made of an event or a document is
+the `Answer`'s business: one for canonical requests, another for those of programs, which are relayed.
 """
 
-from collections.abc import AsyncIterator
-from typing import Literal
+from collections.abc import AsyncIterator, Sequence
+from typing import Literal, Protocol
 
 import httpx2
 
-from agents.errors import ModelError, Truncated, Unavailable
+from agents.errors import Truncated, Unavailable
 from agents.messages import Delta, ModelReply, Usage
 from orchestrator.backends.base import Progress
-from orchestrator.backends.openai_errors import Place, error_from_event
-from orchestrator.backends.openai_stream import ReplyAssembler
+from orchestrator.backends.openai_errors import Place
 from orchestrator.backends.sse import ServerEvent, SSEParser, StreamTooLong
-from orchestrator.dialects.chat_wire import ChunkWire, NotJSON, decode_chunk, loads
+from orchestrator.dialects.chat_wire import NotJSON
 
 Form = Literal["stream", "document", "other"]
 
 _FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
 _LONGEST_FIELD = 6
+
+
+class NotAnAnswer(ValueError):
+    """A document that is JSON but nothing the dialect knows; the text says what it should have been."""
+
+
+class Answer(Protocol):
+    """What is made of the body of a successful response. Nothing in it waits.
+
+    `usage` is what was reported so far, `partial` the text so far. Raises a `ModelError` for an error that the server
+    put into its answer, `NotJSON` for what is none, `NotAnAnswer` for a document of something else.
+    """
+
+    @property
+    def usage(self) -> Usage | None: ...
+
+    @property
+    def partial(self) -> str: ...
+
+    @property
+    def finished(self) -> bool:
+        """Whether the server said why the answer ended; without that it is not complete."""
+        ...
+
+    def event(self, event: ServerEvent) -> bool:
+        """Takes in one event; True for the stream's end marker."""
+        ...
+
+    def document(self, data: bytes) -> None:
+        """Takes in a whole answer in one piece."""
+        ...
+
+    def end(self) -> None:
+        """No more comes."""
+        ...
+
+    def take(self) -> Sequence[Delta]:
+        """What is to be handed on now, and not again."""
+        ...
+
+    def reply(self) -> ModelReply:
+        """The whole reply; called only when `finished`."""
+        ...
 
 
 def form_of(head: bytes, content_type: str) -> Form | None:
@@ -38,15 +81,19 @@ def form_of(head: bytes, content_type: str) -> Form | None:
 
 
 class Exchange:
-    """The state of one request. It is the transport's `Watch`, and it reads the body of a successful response."""
+    """The state of one request. It is the transport's `Watch`, and it reads the body of a successful response.
 
-    def __init__(self, progress: Progress, place: Place, max_bytes: int) -> None:
+    `max_bytes` bounds one event, `max_document_bytes` an answer in one piece (None: the same).
+    """
+
+    def __init__(
+        self, progress: Progress, place: Place, max_bytes: int, answer: Answer, max_document_bytes: int | None = None
+    ) -> None:
         self._progress = progress
         self._place = place
-        self._max_bytes = max_bytes
+        self._max_document_bytes = max_bytes if max_document_bytes is None else max_document_bytes
         self._parser = SSEParser(max_bytes)
-        self._assembler = ReplyAssembler()
-        self._pending: list[Delta] = []
+        self._answer = answer
         self._reported_usage: Usage | None = None
         self._heard = False
         self._done = False
@@ -64,12 +111,12 @@ class Exchange:
     async def before_read(self) -> None:
         """Hands on what the previous read brought. Waiting here is what stops the upstream read."""
         heard, self._heard = self._heard, False
-        if self._pending:
-            batch, self._pending = self._pending, []
+        batch = self._answer.take()
+        if batch:
             await self._progress.deltas(batch)
         elif heard:
             self._progress.alive()
-        usage = self._assembler.usage
+        usage = self._answer.usage
         if usage is not None and usage != self._reported_usage:
             self._reported_usage = usage
             self._progress.usage(usage)
@@ -105,7 +152,7 @@ class Exchange:
             if last is not None and not self._done:
                 self._last_event(last)
         except httpx2.TransportError as exc:
-            if not self._assembler.finished:
+            if not self._answer.finished:
                 raise self._truncated(f"the connection broke ({_why(exc)})") from exc
         except StreamTooLong as exc:
             raise self._unavailable(str(exc)) from None
@@ -117,22 +164,21 @@ class Exchange:
             self._heard = True
             parts.append(chunk)
             size += len(chunk)
-            if size > self._max_bytes:
-                raise self._unavailable(f"a document longer than {self._max_bytes} bytes")
+            if size > self._max_document_bytes:
+                raise self._unavailable(f"a document longer than {self._max_document_bytes} bytes")
         data = b"".join(parts)
         try:
-            wire = decode_chunk(data)
+            self._answer.document(data)
         except NotJSON:
             raise self._unavailable(f"a document that is no JSON: {self._place.quote(_text(data))}") from None
-        if wire is None or not (wire.choices or wire.error or wire.object == "error"):
-            raise self._unavailable(f"a document that is no chat completion: {self._place.quote(_text(data))}")
-        self._take(wire, data)
+        except NotAnAnswer as exc:
+            raise self._unavailable(f"a document that is {exc}: {self._place.quote(_text(data))}") from None
         return await self._finish()
 
     def _feed(self, chunk: bytes) -> None:
         for event in self._parser.feed(chunk):
             try:
-                self._event(event)
+                self._done = self._answer.event(event)
             except NotJSON:
                 raise self._truncated(f"it sent a chunk that is no JSON: {self._quote(event)}") from None
             if self._done:
@@ -140,52 +186,20 @@ class Exchange:
 
     def _last_event(self, event: ServerEvent) -> None:
         try:
-            self._event(event)
+            self._done = self._answer.event(event)
         except NotJSON:
             # Half a chunk at the end of a stream: whether anything is missing is for `_finish` to say.
             return
 
-    def _event(self, event: ServerEvent) -> None:
-        data = event.data
-        if data[:1] != b"{":
-            data = data.strip()
-            if data == b"[DONE]":
-                self._done = True
-                return
-            if not data:
-                return
-        if event.name == "error":
-            raise self._reported(data)
-        wire = decode_chunk(data)
-        if wire is not None:
-            self._take(wire, data)
-
-    def _take(self, wire: ChunkWire, data: bytes) -> None:
-        if wire.error or wire.object == "error":
-            raise self._reported(data)
-        delta = self._assembler.add(wire)
-        if delta is not None:
-            self._pending.append(delta)
-
     async def _finish(self) -> ModelReply:
-        rest = self._assembler.finish()
-        if rest is not None:
-            self._pending.append(rest)
+        self._answer.end()
         self._heard = False
         await self.before_read()
-        if not self._assembler.finished:
+        if not self._answer.finished:
             raise self._truncated("the stream ended without a finish reason")
-        return self._assembler.reply()
+        return self._answer.reply()
 
     # Errors.
-
-    def _reported(self, data: bytes) -> ModelError:
-        """The error that the server put into its answer; what is no JSON is quoted as it is."""
-        try:
-            value = loads(data)
-        except NotJSON:
-            value = _text(data)
-        return error_from_event(value, self._place, self._assembler.usage, self._assembler.partial)
 
     def _quote(self, event: ServerEvent) -> str:
         return self._place.quote(_text(event.data))
@@ -194,16 +208,16 @@ class Exchange:
         return Truncated(
             f"the answer of {self._place.host} is incomplete: {why}",
             status=200,
-            usage=self._assembler.usage,
-            partial=self._assembler.partial,
+            usage=self._answer.usage,
+            partial=self._answer.partial,
         )
 
     def _unavailable(self, what: str) -> Unavailable:
         return Unavailable(
             f"{self._place.host} answered 200 with {what}",
             status=200,
-            usage=self._assembler.usage,
-            partial=self._assembler.partial,
+            usage=self._answer.usage,
+            partial=self._answer.partial,
         )
 
 
