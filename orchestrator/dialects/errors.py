@@ -29,6 +29,7 @@ from typing import Any, Final
 import msgspec
 
 from agents.messages import Dialect, WireEvent
+from orchestrator.dialects.text import scrub
 
 OVERLOADED: Final = 529
 
@@ -125,26 +126,17 @@ def _openai(status: int, kind: str, message: str, field: str, code: str) -> dict
     word = code or _OPENAI_CODES.get(kind) or _OPENAI_CODES_BY_STATUS.get(status) or kind
     default = "server_error" if status >= 500 else "invalid_request_error"
     return {
-        "message": clean(message),
+        "message": scrub(message),
         "type": _TYPES_BY_CODE.get(word) or _OPENAI_TYPES.get(status, default),
-        "param": clean(field) or None,
-        "code": clean(word) or None,
+        "param": scrub(field) or None,
+        "code": scrub(word) or None,
     }
 
 
 def _anthropic(status: int, kind: str, message: str, field: str, code: str, request_id: str) -> dict[str, Any]:
     default = "api_error" if status >= 500 else "invalid_request_error"
     kind_of_error = "overloaded_error" if kind == "overloaded" else _MESSAGES_TYPES.get(status, default)
-    error: dict[str, Any] = {"type": kind_of_error, "message": clean(message)}
-    details = {"error_code": clean(code or kind), "field": clean(field)}
+    error: dict[str, Any] = {"type": kind_of_error, "message": scrub(message)}
+    details = {"error_code": scrub(code or kind), "field": scrub(field)}
     error["details"] = {name: value for name, value in details.items() if value}
     return {"type": "error", "error": error, "request_id": request_id or None}
-
-
-def clean(text: str) -> str:
-    """The text as JSON can carry it: a lone surrogate, which a program's names may hold, becomes U+FFFD."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text

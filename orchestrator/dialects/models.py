@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from orchestrator.dialects.errors import clean
+from orchestrator.dialects.text import scrub
 
 OWNER = "headrace"
 
@@ -30,7 +30,7 @@ def model_document(shape: Literal["openai", "anthropic"], name: str, now: float)
 
 def model_entry(shape: Literal["openai", "anthropic"], name: str, now: float) -> dict[str, Any]:
     """One model of the list."""
-    name = clean(name)
+    name = scrub(name)
     if shape == "openai":
         return {"id": name, "object": "model", "created": int(now), "owned_by": OWNER}
     created = datetime.fromtimestamp(int(now), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -16,7 +16,6 @@ _ANSWERS: Final = "answers are not stored here; send the whole conversation in i
 _REFERENCES: Final = {
     "previous_response_id": _ANSWERS,
     "conversation": _ANSWERS,
-    "prompt": "prompts are not stored here; send the prompt's text in instructions or input",
 }
 _NOTHING: Final = (b"null", b"false")
 
