@@ -1,5 +1,8 @@
 """Lone surrogates: JSON escapes can name half a character, and no UTF-8 can carry it further."""
 
+from collections.abc import Mapping
+from typing import Any
+
 
 def scrub(text: str) -> str:
     """The text with surrogate pairs joined and every lone half replaced by U+FFFD."""
@@ -10,6 +13,17 @@ def scrub(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def scrubbed(value: Any) -> Any:
+    """Plain data with every text in it scrubbed, keys too."""
+    if isinstance(value, str):
+        return scrub(value)
+    if isinstance(value, Mapping):
+        return {scrub(key) if isinstance(key, str) else key: scrubbed(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [scrubbed(item) for item in value]
+    return value
 
 
 class TextJoiner:
