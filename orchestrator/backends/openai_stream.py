@@ -8,8 +8,6 @@ and on a trailing one, or running totals in each) is the latest value of each fi
 import secrets
 from collections.abc import Callable
 
-import msgspec
-
 from agents.messages import Delta, FinishReason, Message, ModelReply, ToolCallDelta, Usage
 from orchestrator.dialects.chat_tools import ToolCallAssembler, is_json_object
 from orchestrator.dialects.chat_wire import (
@@ -55,7 +53,7 @@ class ReplyAssembler:
     def add(self, chunk: ChunkWire) -> Delta | None:
         """What the chunk adds for a reader; None if that is nothing (a role, usage, an empty string)."""
         if chunk.usage is not None:
-            self._add_usage(chunk)
+            self.usage = latest_usage(self.usage, normalise_usage(chunk.usage))
         if chunk.model and not self._model:
             self._model = scrub(chunk.model)
         if not chunk.choices:
@@ -87,19 +85,6 @@ class ReplyAssembler:
         if reason == "stop" and self._refused:
             return "content_filter"
         return reason
-
-    def _add_usage(self, chunk: ChunkWire) -> None:
-        new = normalise_usage(chunk.usage)
-        if new is None or self.usage is None:
-            self.usage = new or self.usage
-            return
-        old = self.usage
-        if new.input is None:
-            self.usage = msgspec.structs.replace(old, output=new.output)
-        elif new.output is None:
-            self.usage = msgspec.structs.replace(new, output=old.output)
-        else:
-            self.usage = new
 
     def _add_choice(self, choice: ChoiceWire) -> Delta | None:
         if choice.finish_reason:

@@ -70,6 +70,7 @@ class ChoiceWire(Struct):
 
 class PromptDetailsWire(Struct):
     cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
 
 
 class UsageWire(Struct):
@@ -112,12 +113,21 @@ def loads(data: bytes) -> Any:
         raise NotJSON("not JSON") from exc
 
 
+def error_in(chunk: ChunkWire, event: str, data: bytes) -> Any:
+    """What the server said went wrong, in whatever form it said it; None for a chunk that is no error."""
+    if chunk.error:
+        return chunk.error
+    if event != "error" and chunk.object != "error":
+        return None
+    return loads(data)
+
+
 def normalise_usage(wire: UsageWire | None) -> Usage | None:
     """Tokens counted once: `prompt_tokens` includes the cached ones in this dialect. None if nothing was reported."""
     if wire is None:
         return None
-    details = wire.prompt_tokens_details
-    cached = _count(details.cached_tokens if details is not None else None)
+    details = wire.prompt_tokens_details or PromptDetailsWire()
+    cached = _count(details.cached_tokens)
     if cached is None:
         cached = _count(wire.prompt_cache_hit_tokens)
     prompt = _count(wire.prompt_tokens)
@@ -126,7 +136,21 @@ def normalise_usage(wire: UsageWire | None) -> Usage | None:
         return None if output is None else Usage(output=output)
     if cached is not None:
         cached = min(cached, prompt)
-    return Usage(input=prompt - (cached or 0), cached=cached, output=output)
+    written = _count(details.cache_write_tokens)
+    if written is not None:
+        written = min(written, prompt - (cached or 0))
+    return Usage(input=prompt - (cached or 0) - (written or 0), cached=cached, cache_write=written, output=output)
+
+
+def latest_usage(old: Usage | None, new: Usage | None) -> Usage | None:
+    """What two reports of one answer come to: the later one, with the former's side where it is silent of one."""
+    if new is None or old is None:
+        return new or old
+    if new.input is None:
+        return msgspec.structs.replace(old, output=new.output)
+    if new.output is None:
+        return msgspec.structs.replace(new, output=old.output)
+    return new
 
 
 def _count(value: int | None) -> int | None:
@@ -182,11 +206,14 @@ def _usage(value: object) -> UsageWire | None:
     if not isinstance(value, dict):
         return None
     details = value.get("prompt_tokens_details")
-    cached = _int(details.get("cached_tokens")) if isinstance(details, dict) else None
+    if not isinstance(details, dict):
+        details = {}
     return UsageWire(
         prompt_tokens=_int(value.get("prompt_tokens")),
         completion_tokens=_int(value.get("completion_tokens")),
-        prompt_tokens_details=PromptDetailsWire(cached),
+        prompt_tokens_details=PromptDetailsWire(
+            _int(details.get("cached_tokens")), _int(details.get("cache_write_tokens"))
+        ),
         prompt_cache_hit_tokens=_int(value.get("prompt_cache_hit_tokens")),
     )
 
