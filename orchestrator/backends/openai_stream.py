@@ -16,6 +16,7 @@ from orchestrator.dialects.chat_wire import (
     ChoiceWire,
     ChunkWire,
     DeltaWire,
+    latest_usage,
     normalise_usage,
 )
 from orchestrator.dialects.text import TextJoiner, scrub

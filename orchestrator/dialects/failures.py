@@ -11,7 +11,8 @@
 | other 4xx, 501, 505                 | Refused                                        |
 | in a stream, nothing of these       | Unavailable                                    |
 
-It is decided from status and structured code, never from prose. A 429 whose text speaks of quota but whose code does not is a 429: providers use such words for passing conditions.
+It is decided from status and structured code, never from prose. A 429 whose text speaks of quota but whose code does
+not is a 429: providers use such words for passing conditions.
 """
 
 from collections.abc import Callable, Mapping
