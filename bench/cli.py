@@ -1,14 +1,21 @@
 """`headrace-bench`: a command of its own, so that the daemon never imports the benchmarks."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, Final
+from urllib.parse import urlsplit
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from bench.gateway import CONNECTIONS, measure_gateway
+from bench.gateway_table import requests_table, streams_table
 from bench.load import SIZES, LoadReport, measure
+from bench.paced import measure_streams
+from bench.processes import NotStarted
+
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 app = typer.Typer(
     name="headrace-bench",
@@ -70,6 +77,67 @@ def _print(report: LoadReport) -> None:
     console = Console()
     console.print(table)
     console.print(f"growth of the ratio from the first size to the last: {report.growth:.2f}")
+
+
+@app.command(
+    epilog="""\b
+Examples:
+  headrace-bench gateway
+  headrace-bench gateway --streams 1000
+  python -m bench.stub          another gateway is put before this one, and then
+  headrace-bench gateway --stub http://127.0.0.1:PORT/v1 --against http://127.0.0.1:4000/v1
+"""
+)
+def gateway(
+    connections: Annotated[
+        list[int] | None, typer.Option(min=1, max=4096, help="Connections at once; may be given again.")
+    ] = None,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(help="Another gateway before the same stub, by its base URL; may be given again."),
+    ] = None,
+    stub: Annotated[
+        str | None,
+        typer.Option(help="The base URL of a `python -m bench.stub` that runs already; else one is started."),
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0.1, max=600, help="Seconds for each cell.")] = 3.0,
+    streams: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=20_000,
+            help="Instead: how many streams of 50 tokens/s each target carries in time, up to so many. "
+            "A stub of one's own then needs --rate 50.",
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON list instead of a table.")] = False,
+) -> None:
+    """Requests a second and latency through the daemon, against its upstream directly and against other gateways.
+
+    On loopback only, with a stub as the model, each in a process of its own. Exit codes: 0 measured; 1 something did
+    not start or does not answer; 2 wrong usage.
+    """
+    for url in [*(against or ()), *([stub] if stub else ())]:
+        if urlsplit(url).scheme != "http" or urlsplit(url).hostname not in _LOOPBACK:
+            raise typer.BadParameter(f"{url!r} is not a URL on loopback, for example http://127.0.0.1:4000/v1")
+    note = Console(stderr=True, highlight=False)
+
+    def say(line: str) -> None:
+        note.print(line, style="dim")
+
+    try:
+        if streams is None:
+            at = connections or CONNECTIONS
+            cells = measure_gateway(at, against=against or (), stub_url=stub, seconds=seconds, on_progress=say)
+        else:
+            cells = measure_streams(streams, against=against or (), stub_url=stub, seconds=seconds, on_progress=say)
+    except (NotStarted, OSError) as error:
+        note.print(f"headrace-bench: {error}", style="red", markup=False)
+        raise typer.Exit(1) from None
+    if json:
+        sys.stdout.write(msgspec.json.encode(cells).decode() + "\n")
+    else:
+        Console().print(requests_table(cells) if streams is None else streams_table(cells, streams))
 
 
 def main() -> None:
