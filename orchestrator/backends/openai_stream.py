@@ -5,11 +5,10 @@ Only choice 0 is read: a model request asks for one answer. Usage that several c
 and on a trailing one, or running totals in each) is the latest value of each field, never a sum.
 """
 
-import secrets
 from collections.abc import Callable
 
 from agents.messages import Delta, FinishReason, Message, ModelReply, ToolCallDelta, Usage
-from orchestrator.dialects.chat_tools import ToolCallAssembler, is_json_object
+from orchestrator.dialects.chat_tools import ToolCallAssembler, is_json_object, new_call_id
 from orchestrator.dialects.chat_wire import (
     BROKEN_OFF,
     FINISH_REASONS,
@@ -20,11 +19,6 @@ from orchestrator.dialects.chat_wire import (
     normalise_usage,
 )
 from orchestrator.dialects.text import TextJoiner, scrub
-
-
-def new_call_id() -> str:
-    """An id in the dialect's form, unique across transcripts."""
-    return f"call_{secrets.token_hex(12)}"
 
 
 class ReplyAssembler:

@@ -35,9 +35,14 @@ class Reader(Protocol):
     far, of its first choice.
     """
 
-    usage: Usage | None
-    finish: FinishReason | None
-    text: str
+    @property
+    def usage(self) -> Usage | None: ...
+
+    @property
+    def finish(self) -> FinishReason | None: ...
+
+    @property
+    def text(self) -> str: ...
 
     def feed(self, event: WireEvent) -> int:
         """Takes in one event; about how many output tokens it brought (0 for a ping, a role, usage alone).
@@ -53,7 +58,11 @@ class Reader(Protocol):
 
 
 class Translator(Protocol):
-    """Events of a backend's dialect as events of the program's dialect, in that dialect's order."""
+    """Events of a backend's dialect as events of the program's dialect, in that dialect's order.
+
+    It gets only what a `Reader` has taken without an error. A chat stream's last event is its end marker `[DONE]`, said
+    exactly once whether or not the backend said it.
+    """
 
     def feed(self, event: WireEvent) -> Sequence[WireEvent]:
         """What this event comes to; often nothing, sometimes several."""

@@ -14,6 +14,7 @@ What servers do, and what is made of it:
 """
 
 import json
+import secrets
 from collections.abc import Callable
 
 import msgspec
@@ -21,6 +22,11 @@ import msgspec
 from agents.messages import ToolCall, ToolCallDelta
 from orchestrator.dialects.chat_wire import FunctionWire, ToolCallWire
 from orchestrator.dialects.text import scrub
+
+
+def new_call_id() -> str:
+    """An id in the dialect's form, unique across transcripts."""
+    return f"call_{secrets.token_hex(12)}"
 
 
 class _OpenCall:
@@ -41,10 +47,11 @@ class _OpenCall:
 class ToolCallAssembler:
     """Collects the fragments of one reply. `new_id` makes an id that no other call in any transcript has."""
 
-    __slots__ = ("_at_index", "_calls", "_new_id")
+    __slots__ = ("_at_index", "_calls", "_new_id", "_place")
 
     def __init__(self, new_id: Callable[[], str]) -> None:
         self._new_id = new_id
+        self._place: int | None = None
         self._calls: list[_OpenCall] = []
         self._at_index: dict[int, _OpenCall] = {}
 
@@ -54,11 +61,13 @@ class ToolCallAssembler:
         wire_id = scrub(wire.id or "")
         name = scrub(function.name or "")
         arguments = scrub(function.arguments or "")
+        call = self._find(wire.index, wire_id, name, arguments)
+        self._place = call.place if call is not None else None
         if not (wire_id or name or arguments):
             return None
-        call = self._find(wire.index, wire_id, name, arguments)
         if call is None:
             call = self._open(wire.index, wire_id)
+            self._place = call.place
             call.name = name
             call.arguments.append(arguments)
             return ToolCallDelta(call.place, call.id, name, arguments)
@@ -70,6 +79,11 @@ class ToolCallAssembler:
             return None
         call.arguments.append(arguments)
         return ToolCallDelta(call.place, "", name, arguments)
+
+    def place(self, wire: ToolCallWire) -> int | None:
+        """Adds the fragment; the place of the call that it belongs to, None where it opens none and there is none."""
+        self.add(wire)
+        return self._place
 
     def calls(self) -> tuple[ToolCall, ...]:
         """The calls as they stand. Empty arguments become `{}`, everything else stays as the model wrote it."""

@@ -1,0 +1,4 @@
+from orchestrator.dialects.same import SameEvents
+
+
+class MessagesToChat(SameEvents): ...

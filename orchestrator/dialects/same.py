@@ -1,0 +1,134 @@
+"""Answers of a backend that speaks the program's own dialect: the very bytes, but for what only we asked for.
+
+Nothing is decoded as long as nothing changes. In the chat dialect usage is always asked for upstream, and servers
+report it in several places, so that is put right: a program that asked for usage gets exactly one last chunk that has
+nothing else, a program that did not ask gets none.
+"""
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Raw, Struct
+
+from agents.messages import WireEvent, WireRequest
+
+DONE = WireEvent("", b"[DONE]")
+"""The end marker of a chat stream."""
+
+# An escaped quote in front of the colon keeps these from matching inside of a text.
+_REPORT = re.compile(rb'"usage"\s*:\s*(?!null)')
+_NO_CHOICES = re.compile(rb'"choices"\s*:\s*null')
+
+_NULL = Raw(b"null")
+_EMPTY = frozenset((b"null", b"[]"))
+
+_members = msgspec.json.Decoder(dict[str, Raw])
+
+
+class _Typed(Struct):
+    type: str = ""
+
+
+_types = msgspec.json.Decoder(_Typed)
+
+
+class UsageWish(Struct):
+    """What a chat request says in `stream_options`."""
+
+    include_usage: bool | None = None
+    continuous_usage_stats: bool | None = None
+
+
+_wishes = msgspec.json.Decoder(UsageWish | None)
+
+
+def usage_wish(wire: WireRequest) -> UsageWish:
+    """What the program asked for. A request that was translated on the way wants to know the usage."""
+    if wire.dialect != "chat":
+        return UsageWish(include_usage=True)
+    said = wire.fields.get("stream_options", _NULL)
+    try:
+        return _wishes.decode(said) or UsageWish()
+    except msgspec.DecodeError:
+        return UsageWish()
+
+
+class SameChat:
+    """Chat to chat."""
+
+    def __init__(self, model: str, wire: WireRequest) -> None:
+        wish = usage_wish(wire)
+        self._wanted = bool(wish.include_usage)
+        self._running = bool(wish.continuous_usage_stats)
+        self._report: WireEvent | None = None
+        self._report_is_own = False
+        self._done = False
+
+    def feed(self, event: WireEvent) -> Sequence[WireEvent]:
+        data = event.data
+        if (b'"usage"' in data and _REPORT.search(data)) or (b"null" in data and _NO_CHOICES.search(data)):
+            return self._put_right(event)
+        if data == b"[DONE]":
+            return self.end()
+        return (event,)
+
+    def end(self) -> Sequence[WireEvent]:
+        if self._done:
+            return ()
+        self._done = True
+        return (self._report, DONE) if self._wanted and self._report is not None else (DONE,)
+
+    def _put_right(self, event: WireEvent) -> Sequence[WireEvent]:
+        try:
+            members = _members.decode(event.data)
+        except (msgspec.DecodeError, RecursionError):
+            return (event,)
+        empty = bytes(members.get("choices", _NULL)) in _EMPTY
+        if members.get("usage", _NULL) == _NULL:
+            # Only `choices` are null here, which programs do not expect.
+            return (event,) if "choices" not in members else (_with(event, members, choices=Raw(b"[]")),)
+        if empty:
+            self._report = event if members.get("choices") == Raw(b"[]") else _with(event, members, choices=Raw(b"[]"))
+            self._report_is_own = True
+            return ()
+        if self._running:
+            return (event,)
+        if not self._report_is_own:
+            self._report = _with(event, members, choices=Raw(b"[]"))
+        return (_with(event, members, usage=_NULL),)
+
+
+class SameMessages:
+    """Messages to messages. An event without a name gets it from its type, since programs go by the name."""
+
+    def __init__(self, model: str, wire: WireRequest) -> None:
+        pass
+
+    def feed(self, event: WireEvent) -> Sequence[WireEvent]:
+        if event.event and event.event != "message":
+            return (event,)
+        try:
+            return (WireEvent(_types.decode(event.data).type, event.data),)
+        except msgspec.DecodeError:
+            return (event,)
+
+    def end(self) -> Sequence[WireEvent]:
+        return ()
+
+
+class SameEvents:
+    """Any dialect to itself, where nothing changes."""
+
+    def __init__(self, model: str, wire: WireRequest) -> None:
+        pass
+
+    def feed(self, event: WireEvent) -> Sequence[WireEvent]:
+        return (event,)
+
+    def end(self) -> Sequence[WireEvent]:
+        return ()
+
+
+def _with(event: WireEvent, members: dict[str, Raw], **changed: Raw) -> WireEvent:
+    return WireEvent(event.event, msgspec.json.encode({**members, **changed}))
