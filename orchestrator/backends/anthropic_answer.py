@@ -6,11 +6,11 @@ from agents.errors import ModelError
 from agents.messages import Delta, ModelReply, Usage
 from orchestrator.backends.anthropic_errors import error_from_event
 from orchestrator.backends.anthropic_stream import MessageAssembler
-from orchestrator.backends.anthropic_wire import decode_event, decode_message
 from orchestrator.backends.openai_errors import Place
 from orchestrator.backends.openai_exchange import NotAnAnswer
 from orchestrator.backends.sse import ServerEvent
 from orchestrator.dialects.chat_wire import NotJSON, loads
+from orchestrator.dialects.messages_wire import decode_event, decode_message
 
 
 def reported_error(data: bytes, place: Place, usage: Usage | None, partial: str) -> ModelError:

@@ -4,21 +4,16 @@ A whole document goes the same way as a stream (each of its blocks is one large 
 shape. Thinking becomes the reply's reasoning, without its signature; blocks that a canonical reply has no place for
 (server tools and their results, citations, redacted thinking) are passed over.
 
-| stop reason                                   | finish reason                                            |
-|-----------------------------------------------|----------------------------------------------------------|
-| `end_turn`, `stop_sequence`                   | `stop`                                                   |
-| `tool_use`                                    | `tool_calls`                                             |
-| `max_tokens`, `model_context_window_exceeded` | `length`                                                 |
-| `pause_turn`                                  | `length`: the turn is not over, and an answer must be    |
-| `refusal`                                     | `content_filter`                                         |
-| one that is not known                         | `stop`, or `tool_calls` where tools are called           |
+What a stop reason comes to is in `orchestrator.dialects.messages_reader`.
 """
 
 import secrets
 from collections.abc import Callable
 
 from agents.messages import Delta, FinishReason, Message, ModelReply, ToolCall, ToolCallDelta, Usage
-from orchestrator.backends.anthropic_wire import (
+from orchestrator.dialects.chat_tools import is_json_object
+from orchestrator.dialects.messages_reader import STOP_REASONS
+from orchestrator.dialects.messages_wire import (
     BlockWire,
     DeltaWire,
     EventWire,
@@ -27,18 +22,7 @@ from orchestrator.backends.anthropic_wire import (
     larger,
     normalise_usage,
 )
-from orchestrator.dialects.chat_tools import is_json_object
 from orchestrator.dialects.text import TextJoiner, scrub
-
-STOP_REASONS: dict[str, FinishReason] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "pause_turn": "length",
-    "refusal": "content_filter",
-}
 
 
 def new_call_id() -> str:
