@@ -10,7 +10,7 @@ from orchestrator.backends.openai_stream import ReplyAssembler
 from orchestrator.backends.sse import ServerEvent
 from orchestrator.dialects.chat_wire import ChunkWire, NotJSON, decode_chunk, loads
 
-_END_MARKER = b"[DONE]"
+END_MARKER = b"[DONE]"
 
 
 def event_data(event: ServerEvent) -> bytes | None:
@@ -19,7 +19,7 @@ def event_data(event: ServerEvent) -> bytes | None:
     if data[:1] == b"{":
         return data
     data = data.strip()
-    return None if data == _END_MARKER else data
+    return None if data == END_MARKER else data
 
 
 def reported_error(data: bytes, place: Place, usage: Usage | None, partial: str) -> ModelError:

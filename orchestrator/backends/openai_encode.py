@@ -28,6 +28,10 @@ class EncodingRules(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens_field: str = "max_tokens"
     reasoning_field: str | None = None
 
+    def server_model(self, name: str) -> str:
+        """The server's own name of the model that callers know by this one."""
+        return self.models.get(name) or self.models.get("*") or name
+
 
 _encoder = msgspec.json.Encoder()
 
@@ -50,7 +54,7 @@ def request_body(request: ModelRequest, rules: EncodingRules) -> dict[str, Any]:
     if body.pop("n", None) not in (None, 1):
         raise Refused("a model request asks for one answer: n must be 1", code="invalid_request")
     options = body.pop("stream_options", None)
-    body["model"] = rules.models.get(request.model) or rules.models.get("*") or request.model
+    body["model"] = rules.server_model(request.model)
     body["messages"] = [_message(message, rules) for message in request.messages]
     body["stream"] = True
     if rules.include_usage:

@@ -181,13 +181,15 @@ class Exchange:
                 self._done = self._answer.event(event)
             except NotJSON:
                 raise self._truncated(f"it sent a chunk that is no JSON: {self._quote(event)}") from None
+            except NotAnAnswer as exc:
+                raise self._unavailable(f"an event that is {exc}: {self._quote(event)}") from None
             if self._done:
                 return
 
     def _last_event(self, event: ServerEvent) -> None:
         try:
             self._done = self._answer.event(event)
-        except NotJSON:
+        except (NotJSON, NotAnAnswer):
             # Half a chunk at the end of a stream: whether anything is missing is for `_finish` to say.
             return
 

@@ -1,0 +1,92 @@
+"""What a request comes to at an OpenAI-compatible server: where it goes, the body, and who reads the answer.
+
+| request            | server speaks it | otherwise                          |
+|--------------------|------------------|------------------------------------|
+| canonical          | chat             |                                    |
+| wire `chat`        | as it is         | refused                            |
+| wire `responses`   | as it is         | translated to chat                 |
+| wire `messages`    |                  | translated to chat                 |
+| wire `embeddings`  | as it is         | refused                            |
+| wire `count_tokens` |                 | refused: no server of this kind counts |
+
+A wire request's bound on the output is the program's own; the configuration's `max_tokens` is for requests that are
+made here. What is changed is the model's name, and that the answer is streamed, with usage where the server has it.
+"""
+
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from agents.errors import ModelError, Refused
+from agents.messages import Dialect, ModelRequest, Usage
+from orchestrator.backends.openai_answer import CanonicalAnswer
+from orchestrator.backends.openai_embeddings import EmbeddingsAnswer, embeddings_body
+from orchestrator.backends.openai_encode import EncodingRules, encode_request
+from orchestrator.backends.openai_errors import Place, error_from_event
+from orchestrator.backends.openai_exchange import Answer
+from orchestrator.backends.openai_relay import RelayAnswer
+from orchestrator.dialects.encode import encode_upstream
+from orchestrator.dialects.readers import reader
+from orchestrator.dialects.translators import translator
+
+_NAMES: Final[dict[Dialect, str]] = {
+    "chat": "chat completions",
+    "responses": "responses",
+    "embeddings": "embeddings",
+    "messages": "messages",
+    "count_tokens": "counts of tokens",
+}
+_TRANSLATED: Final = frozenset({"responses", "messages"})
+
+
+class Operation(Struct, frozen=True):
+    """One request, ready to be sent. `dialect` is the one that the server is spoken to in."""
+
+    dialect: Dialect
+    content: bytes
+    answer: Answer
+
+
+def operation_of(request: ModelRequest, rules: EncodingRules, spoken: frozenset[Dialect], place: Place) -> Operation:
+    """The operation. Raises `Refused`, also `Untranslatable`, for a request that this server has no words for."""
+    wire = request.wire
+    if wire is None:
+        return Operation("chat", encode_request(request, rules), CanonicalAnswer(place))
+    model = rules.server_model(request.model)
+    native = _native(wire.dialect, spoken, place)
+    if native == "embeddings":
+        return Operation(native, embeddings_body(wire, model), EmbeddingsAnswer(place, model))
+    content = encode_upstream(wire, native, model=model)
+    if native == "chat" and not rules.include_usage:
+        content = _without_stream_options(content)
+    answer = RelayAnswer(
+        native,
+        reader(native, partial(_reported, place)),
+        translator(native, wire.dialect, model=model, wire=wire),
+        model,
+    )
+    return Operation(native, content, answer)
+
+
+def _native(dialect: Dialect, spoken: frozenset[Dialect], place: Place) -> Dialect:
+    if dialect in spoken:
+        return dialect
+    if dialect in _TRANSLATED and "chat" in spoken:
+        return "chat"
+    speaks = ", ".join(_NAMES[known] for known in sorted(spoken))
+    raise Refused(
+        f"{place.host} serves no {_NAMES[dialect]}: it serves {speaks}", status=404, code="unsupported_dialect"
+    )
+
+
+def _without_stream_options(content: bytes) -> bytes:
+    """For servers that must not be asked for usage: they know none of the other options either."""
+    fields = msgspec.json.decode(content, type=dict[str, Raw])
+    fields.pop("stream_options", None)
+    return msgspec.json.encode(fields)
+
+
+def _reported(place: Place, value: Any, usage: Usage | None, partial: str) -> ModelError:
+    return error_from_event(value, place, usage, partial)

@@ -1,0 +1,89 @@
+"""The answer to a program's own request: events passed on in its dialect, and read on the way for what they cost.
+
+Where the server speaks that dialect, an event is passed on as the very bytes that came; it is decoded once, by the
+reader, for usage, the end and the count of tokens. All events that one read brought go on together.
+
+The chat dialect's end marker is no event: whoever writes the program's stream ends it.
+
+What comes before the first token (a role, an answer's opening, a heartbeat) waits for it: an attempt's first batch is
+its first token, and an answer that fails before one can be tried again without its reader seeing anything. A server
+that opens at length and still brings none is not held back for ever.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from agents.messages import Delta, Dialect, Message, ModelReply, Usage, WireEvent
+from orchestrator.backends.openai_answer import END_MARKER, event_data
+from orchestrator.backends.openai_documents import events_of_document
+from orchestrator.backends.sse import ServerEvent
+from orchestrator.dialects.base import Reader, Translator
+
+_UNNAMED: Final = "message"
+_MOST_HELD: Final = 64
+"""Events without a token that wait for the first one that has any."""
+
+
+class RelayAnswer:
+    """Implements `orchestrator.backends.openai_exchange.Answer`.
+
+    `translator` is None where events go on as they are. The reply's message stays empty: its text has gone out already,
+    and keeping it for nobody would cost memory for every stream.
+    """
+
+    def __init__(self, native: Dialect, reader: Reader, translator: Translator | None, model: str) -> None:
+        self._native = native
+        self._reader = reader
+        self._translator = translator
+        self._model = model
+        self._events: list[WireEvent] = []
+        self._tokens = 0
+        self._begun = False
+
+    @property
+    def usage(self) -> Usage | None:
+        return self._reader.usage
+
+    @property
+    def partial(self) -> str:
+        return self._reader.text
+
+    @property
+    def finished(self) -> bool:
+        return self._reader.complete
+
+    def event(self, event: ServerEvent) -> bool:
+        data = event_data(event)
+        if data is None:
+            return True
+        if data:
+            self._add(WireEvent("" if event.name == _UNNAMED else event.name, data))
+        return False
+
+    def document(self, data: bytes) -> None:
+        for event in events_of_document(data, self._native):
+            self._add(event)
+
+    def end(self) -> None:
+        self._begun = True
+        if self._translator is not None and self._reader.complete:
+            self._events.extend(event for event in self._translator.end() if event.data != END_MARKER)
+
+    def take(self) -> Sequence[Delta]:
+        if not self._events or not (self._begun or self._tokens or len(self._events) > _MOST_HELD):
+            return ()
+        batch = Delta(wire=tuple(self._events), tokens=self._tokens)
+        self._events.clear()
+        self._tokens = 0
+        self._begun = True
+        return (batch,)
+
+    def reply(self) -> ModelReply:
+        return ModelReply(Message("assistant"), self._reader.finish or "stop", self.usage or Usage(), self._model)
+
+    def _add(self, event: WireEvent) -> None:
+        self._tokens += self._reader.feed(event)
+        if self._translator is None:
+            self._events.append(event)
+        else:
+            self._events.extend(self._translator.feed(event))
