@@ -13,6 +13,7 @@ from msgspec import Meta, Struct, field
 from agents.errors import InvalidLimits
 from orchestrator.attempt import Clocks
 from orchestrator.backends.local_config import LocalConfig
+from orchestrator.backends.openai_config import NativeDialect
 from orchestrator.backends.sim_config import SimConfig, SimLimit
 from orchestrator.config.limit_tables import LimitKeys
 from orchestrator.config.numbers import Count, NotNegative, Positive
@@ -75,6 +76,8 @@ class ServerKeys(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reasoning_field: str | None = None
     reports_cached: bool | None = None
     max_line_bytes: Count | None = None
+    max_document_bytes: Count | None = None
+    dialects: tuple[NativeDialect, ...] | None = None
     keepalive_seconds: NotNegative | None = None
     grace_seconds: NotNegative | None = None
     ca_file: str | None = None
@@ -102,7 +105,7 @@ class EndpointTable(EndpointKeys, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class OpenAITable(BackendKeys, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="openai"):
-    """Any server that speaks OpenAI's chat completions: one endpoint, or several under `endpoints`."""
+    """Any server that speaks OpenAI's dialects: one endpoint, or several under `endpoints`."""
 
     REFUSED: ClassVar = {"api_key": NO_KEYS}
 
