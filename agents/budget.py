@@ -155,21 +155,17 @@ class Scope:
 
     def check(self, need: Amounts) -> Exhausted | Blocked | None:
         """What stands in the way of `need`: a spent limit, reservations of others, or nothing."""
-        path = self.path()
-        for scope in path:
-            exhausted = scope.exhausted(need)
-            if exhausted is not None:
-                return exhausted
-        return next((Blocked(scope) for scope in path if scope._is_held(need)), None)
+        return _obstacle(self.path(), need)
 
     def reserve(self, need: Amounts) -> "Reservation | Exhausted | Blocked":
         """Checks and reserves in one move, in every scope of the path or in none."""
-        obstacle = self.check(need)
+        path = self.path()
+        obstacle = _obstacle(path, need)
         if obstacle is not None:
             return obstacle
-        for scope in self.path():
+        for scope in path:
             scope.reserved += need
-        return Reservation(self, need)
+        return Reservation(path, need)
 
     def spend(self, amounts: Amounts) -> Exhausted | None:
         """Uses amounts that are known beforehand at once, in every scope of the path or in none.
@@ -221,6 +217,10 @@ class Scope:
         self._waiters.pop(waiter, None)
         self._wake_first()
 
+    def wake(self) -> None:
+        """Lets those who wait here look again, one after the other; for after a change of limits or of the tree."""
+        self._wake_first()
+
     @property
     def waiting(self) -> int:
         """How many wait here for a settlement."""
@@ -259,13 +259,24 @@ class Scope:
         return f"<Scope {self.name} used={self.used} reserved={self.reserved} unknown={self.unknown}>"
 
 
+def _obstacle(path: tuple[Scope, ...], need: Amounts) -> Exhausted | Blocked | None:
+    for scope in path:
+        exhausted = scope.exhausted(need)
+        if exhausted is not None:
+            return exhausted
+    return next((Blocked(scope) for scope in path if scope._is_held(need)), None)
+
+
 class Reservation:
-    """An amount held in every scope of a path until it is settled, exactly once."""
+    """An amount held in every scope of a path until it is settled, exactly once.
 
-    __slots__ = ("_scope", "need", "settled")
+    It is settled on the path it was made on, though a scope may have another parent by then.
+    """
 
-    def __init__(self, scope: Scope, need: Amounts) -> None:
-        self._scope = scope
+    __slots__ = ("_path", "need", "settled")
+
+    def __init__(self, path: tuple[Scope, ...], need: Amounts) -> None:
+        self._path = path
         self.need = need
         self.settled = False
 
@@ -274,12 +285,11 @@ class Reservation:
         if self.settled:
             return
         self.settled = True
-        path = self._scope.path()
-        for scope in path:
+        for scope in self._path:
             scope.reserved -= self.need
             scope.used += used
             scope.unknown += unknown
-        for scope in path:
+        for scope in self._path:
             scope._wake_first()
 
     def release(self) -> None:
@@ -287,4 +297,4 @@ class Reservation:
         self.settle(NOTHING)
 
     def __repr__(self) -> str:
-        return f"<Reservation {self.need} in {self._scope.name}{' settled' if self.settled else ''}>"
+        return f"<Reservation {self.need} in {self._path[-1].name}{' settled' if self.settled else ''}>"

@@ -4,6 +4,7 @@
 |----------|-----------------------------------------------|------------------------------------------------|
 | provider | Throttled, Overloaded, Unavailable            | retried with backoff, feeds limits and breaker |
 | request  | Refused, TooLarge                             | never retried: the same request fails again    |
+| request  | BudgetExceeded                                | never retried: its tenant's budget is spent    |
 | queue    | QueueFull, QueueTimeout, CallTimeout, OwnerClosed | the owner ended it; the provider is not at fault |
 | caller   | CallerGone                                    | nobody waits for the answer any more           |
 | author   | InvalidLimits, UnknownModel                   | configuration or arguments are wrong           |
@@ -176,6 +177,21 @@ class QueueFull(ModelError):
         self.retry_after = retry_after
 
 
+class BudgetExceeded(ModelError):
+    """The tenant's budget has no room for the most that this call could use; nothing was sent.
+
+    `renews` is when the budget's next period begins, in seconds since the epoch; None where it has one period only.
+    Trying again before then is of no use, so clients are told not to (`x-should-retry: false`).
+    """
+
+    blame = "request"
+    kind = "budget_exceeded"
+
+    def __init__(self, message: str, *, renews: float | None = None) -> None:
+        super().__init__(message, status=429, code="insufficient_quota")
+        self.renews = renews
+
+
 class QueueTimeout(ModelError):
     """The call's deadline passed, or could not be met, before it was dispatched."""
 
@@ -208,7 +224,9 @@ def may_have_worked(error: ModelError) -> bool:
     """Whether the provider may have done work for the attempt that ended so; False only where it certainly has not."""
     if isinstance(error, Unavailable):
         return error.worked
-    return not isinstance(error, Throttled | Overloaded | Refused | TooLarge | QueueFull | QueueTimeout | UnknownModel)
+    return not isinstance(
+        error, Throttled | Overloaded | Refused | TooLarge | BudgetExceeded | QueueFull | QueueTimeout | UnknownModel
+    )
 
 
 class InvalidLimits(HeadraceError):

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from agents.budget import Amounts, Exhausted, Scope
+from agents.budget import NOTHING, Amounts, Exhausted, Scope
+from agents.messages import Usage
 from agents.money import Price
 
 
@@ -48,6 +49,23 @@ def model_amounts(input_tokens: int, output_tokens: int, price: Price | None) ->
     """The upper bound of one model call of this size."""
     cost = 0 if price is None else price.bound(input_tokens, output_tokens)
     return Amounts(rounds=1, tokens=input_tokens + output_tokens, micro_dollars=cost)
+
+
+def settlement(held: Amounts, usage: Usage, price: Price | None, *, worked: bool) -> tuple[Amounts, Amounts]:
+    """What a call that held `held` certainly used, and what stays held because the provider did not say.
+
+    `worked` is False where the provider certainly did no work.
+    """
+    if not worked and usage == Usage():
+        return NOTHING, NOTHING
+    cost = None if price is None else price.cost(usage)
+    if usage.total is not None:
+        tokens, unknown_tokens = usage.total, 0
+    else:
+        tokens = (usage.all_input or 0) + (usage.output or 0)
+        unknown_tokens = max(0, held.tokens - tokens)
+    used = Amounts(tokens=tokens, micro_dollars=cost or 0)
+    return used, Amounts(tokens=unknown_tokens, micro_dollars=held.micro_dollars if cost is None else 0)
 
 
 def _affordable_output(

@@ -7,13 +7,13 @@ from typing import Final
 import trio
 from msgspec import Struct
 
-from agents.budget import NOTHING, Amounts, Blocked, Exhausted, Reservation
+from agents.budget import Amounts, Blocked, Exhausted, Reservation
 from agents.errors import ModelError, Overloaded, QueueFull, Refused, Throttled, may_have_worked
 from agents.events import ModelFailed, ModelReplied, ModelRequested
 from agents.lifecycle import StopReason
 from agents.log import JournalLost
 from agents.messages import ModelReply, ModelRequest, Usage
-from agents.model_need import ModelNeed, model_need
+from agents.model_need import ModelNeed, model_need, settlement
 from agents.port import Receipt
 from agents.reserve import when_room
 from agents.result import Stop
@@ -169,18 +169,7 @@ class _ModelCall:
 
     def _settlement(self, usage: Usage, *, worked: bool) -> tuple[Amounts, Amounts]:
         """What was certainly used, and what stays held because the provider did not say."""
-        held = self._reservation.need
-        price = self._state.price
-        if usage.total is None and not worked and usage == Usage():
-            return NOTHING, NOTHING
-        cost = None if price is None else price.cost(usage)
-        if usage.total is not None:
-            tokens, unknown_tokens = usage.total, 0
-        else:
-            tokens = (usage.all_input or 0) + (usage.output or 0)
-            unknown_tokens = max(0, held.tokens - tokens)
-        used = Amounts(tokens=tokens, micro_dollars=cost or 0)
-        return used, Amounts(tokens=unknown_tokens, micro_dollars=held.micro_dollars if cost is None else 0)
+        return settlement(self._reservation.need, usage, self._state.price, worked=worked)
 
 
 def stop_for(error: ModelError) -> Stop:

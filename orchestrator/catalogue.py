@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from agents.errors import HeadraceError, InvalidLimits, UnknownModel
 from agents.money import PriceList, Prices
 from agents.port import Priority
-from agents.spec import AgentSpec
+from agents.spec import DEFAULT_MAX_TOKENS, AgentSpec
 from orchestrator.views.runs import AgentChoice
 
 ANY_MODEL = "*"
@@ -36,13 +36,16 @@ class TenantRules(Struct, frozen=True):
 
 
 class Catalogue(Struct, frozen=True, kw_only=True):
-    """Everything by name. `models` gives for each model its backends in order of preference."""
+    """Everything by name. `models` gives for each model its backends in order of preference, `max_output` how many
+    tokens its answers can have, where that is known.
+    """
 
     models: Mapping[str, Sequence[Target]] = {}
     default_model: str = ""
     agents: Mapping[str, AgentSpec] = {}
     tenants: Mapping[str, TenantRules] = {}
     prices: Prices = field(default_factory=PriceList)
+    max_output: Mapping[str, int] = {}
 
     def targets(self, model: str) -> Sequence[Target]:
         """Where a model's calls go, the first choice first. Raises `UnknownModel`."""
@@ -55,6 +58,11 @@ class Catalogue(Struct, frozen=True, kw_only=True):
             names = ", ".join(sorted(self.models)) or "none"
             raise UnknownModel(f"no model is called {name!r}; there are: {names}", status=404)
         return [Target(target.backend, name if target.model == ANY_MODEL else target.model) for target in wild]
+
+    def longest(self, model: str) -> int:
+        """The most tokens that a model's answer can have, as far as is known."""
+        named = model in self.models
+        return self.max_output.get(model if named else ANY_MODEL, DEFAULT_MAX_TOKENS)
 
     def agent(self, choice: AgentChoice) -> AgentSpec:
         """The agent a request asks for. Raises `UnknownAgent`, `UnknownModel`, `InvalidLimits`."""

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from typing import Final
 
 import trio
+from starlette.datastructures import Headers
 from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -11,16 +13,21 @@ from agents.errors import HeadraceError
 from orchestrator.api import calls, health, jobs, openapi, queue, runs
 from orchestrator.api.errors import NotFound, error_response, log_unexpected
 from orchestrator.api.guard import check_request
+from orchestrator.api.identity import attach_client
 from orchestrator.api.operations import OperationRoute
 from orchestrator.api.services import Services
 from orchestrator.api.surface import HttpConfig, Surface, attach
 from orchestrator.api.unread import DropUnread
 
+METRICS: Final = "/metrics"
+OPEN: Final = frozenset({"/healthz", "/readyz"})
+"""What asks for no key: a supervisor has none, and learns nothing of anybody."""
+
 
 def make_app(services: Services, config: HttpConfig | None = None, *, closing: trio.Event | None = None) -> ASGIApp:
     """The surface over these services. Streams end when `closing` is set; give the same event to `serve_http`."""
     surface = Surface(config or HttpConfig(), trio.Event() if closing is None else closing)
-    return _Front(surface, all_routes(services))
+    return _Front(surface, all_routes(services), services)
 
 
 def all_routes(services: Services) -> list[OperationRoute]:
@@ -48,8 +55,10 @@ def _operations(routes: Iterable[BaseRoute]) -> list[OperationRoute]:
 class _Front:
     """What every request meets first."""
 
-    def __init__(self, surface: Surface, routes: Sequence[BaseRoute]) -> None:
+    def __init__(self, surface: Surface, routes: Sequence[BaseRoute], services: Services) -> None:
         self._surface = surface
+        self._identify = services.identify
+        self._open = OPEN | {METRICS} if services.open_metrics else OPEN
         self._router = Router(routes, redirect_slashes=False, default=_not_found)
         self._answer = DropUnread(self._checked)
 
@@ -70,6 +79,8 @@ class _Front:
         attach(scope, self._surface)
         try:
             check_request(scope, self._surface.config)
+            if scope["path"] not in self._open:
+                attach_client(scope, self._identify(Headers(scope=scope)))
             await self._router(scope, receive, noting)
         except HeadraceError as error:
             await error_response(error)(scope, receive, noting)

@@ -3,7 +3,9 @@
 | what happened                                                  | status | why                                   |
 |----------------------------------------------------------------|--------|---------------------------------------|
 | a field, template, input or body makes no sense                | 400    | the client can correct it             |
+| no key where one is asked for, or one that does not hold       | 401    | `WWW-Authenticate` says how to send it |
 | a foreign page or host name                                    | 403    | see `guard`                           |
+| another tenant's name, what only an admin's key may            | 403    | the key is good, and not for this     |
 | no such path, run, job, agent or model                         | 404    |                                       |
 | the path knows no such method                                  | 405    | `Allow` names those it knows          |
 | the body did not arrive in time                                | 408    | the client was slow, and only it      |
@@ -11,6 +13,7 @@
 | a job has ended, or has not, or has all its inputs             | 409    | likewise                              |
 | more bytes, or a larger call, than could ever be let in        | 413    | the same again fails again            |
 | the tenant's queue is full; the provider throttled to the end  | 429    | slow down: `Retry-After`              |
+| the tenant's budget is spent                                   | 429    | not again: `x-should-retry: false`    |
 | anything unexpected                                            | 500    | no details: they are in the log       |
 | the provider refuses this daemon's key or account              | 502    | not the client's fault, nor in its reach |
 | draining, no endpoint can serve, the owner has ended           | 503    | try again, later or elsewhere         |
@@ -34,7 +37,7 @@ import msgspec
 import structlog
 from starlette.responses import Response
 
-from agents.errors import HeadraceError, Refused
+from agents.errors import BudgetExceeded, HeadraceError, Refused
 from orchestrator.views.errors import ErrorAnswer, ErrorBody
 
 RETRY_AFTER_AT_MOST: Final = 120
@@ -44,6 +47,8 @@ STATUS: Final[Mapping[str, int]] = {
     "template_error": 400,
     "input_error": 400,
     "bad_request": 400,
+    "unauthorized": 401,
+    "forbidden": 403,
     "foreign_host": 403,
     "foreign_origin": 403,
     "not_found": 404,
@@ -61,6 +66,7 @@ STATUS: Final[Mapping[str, int]] = {
     "body_too_large": 413,
     "queue_full": 429,
     "throttled": 429,
+    "budget_exceeded": 429,
     "draining": 503,
     "overloaded": 503,
     "unavailable": 503,
@@ -90,6 +96,14 @@ class BodyTooLarge(HeadraceError):
 
 class SlowBody(HeadraceError):
     """The body did not arrive in time."""
+
+
+class Unauthorized(HeadraceError):
+    """A key is asked for, and none that holds was sent. The message never says what is wrong with one that was."""
+
+
+class Forbidden(HeadraceError):
+    """The key is good, but not for this."""
 
 
 class NotFound(HeadraceError):
@@ -146,10 +160,18 @@ def error_response(error: Exception, headers: Mapping[str, str] | None = None) -
     status, every = 500, dict(headers or {})
     if isinstance(error, HeadraceError):
         status = status_of(error)
-        seconds = _retry_after(error)
-        if seconds is not None:
-            every["retry-after"] = str(seconds)
+        every |= error_headers(error)
     return Response(body, status, every, media_type="application/json")
+
+
+def error_headers(error: HeadraceError) -> dict[str, str]:
+    """The headers that go with an error, in every dialect."""
+    if isinstance(error, Unauthorized):
+        return {"www-authenticate": 'Bearer realm="headrace"'}
+    if isinstance(error, BudgetExceeded):
+        return {"x-should-retry": "false"}
+    seconds = _retry_after(error)
+    return {} if seconds is None else {"retry-after": str(seconds)}
 
 
 def log_unexpected(error: BaseException, **where: str) -> None:

@@ -5,6 +5,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from orchestrator.api.identity import client_of
 from orchestrator.api.operations import Operation
 from orchestrator.api.services import Services
 
@@ -24,6 +25,8 @@ def routes(services: Services) -> list[Route]:
         return PlainTextResponse(f"{reason}\n", 503)
 
     async def metrics(request: Request) -> Response:
+        if not services.open_metrics:
+            client_of(request.scope).require_admin("reading metrics, which name every tenant,")
         return Response(services.metrics(), headers={"content-type": CONTENT_TYPE_LATEST})
 
     async def pointer(request: Request) -> Response:

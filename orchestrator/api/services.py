@@ -1,14 +1,15 @@
 """What the HTTP surface needs from the rest of the daemon, as narrow ports; the daemon plugs the real ones in."""
 
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from agents.messages import ModelReply, ModelRequest
+from agents.messages import ModelReply, ModelRequest, Usage
 from agents.port import Flow, Priority, Receipt, ReplyStream
+from orchestrator.api.identity import Client
 from orchestrator.views.jobs import JobList, JobRequest, JobView
 from orchestrator.views.queue import CapabilitiesView, QueueView
 from orchestrator.views.runs import RunDetail, RunPage, RunRequest, RunView
@@ -128,8 +129,44 @@ class Calls(Protocol):
         ...
 
 
+class HeldCall(Protocol):
+    """What one call holds of its tenant's budget, until it is settled, exactly once."""
+
+    @property
+    def max_tokens(self) -> int | None:
+        """What each answer must be bounded to upstream, or the reservation is no bound; None: as the program said."""
+        ...
+
+    def settle(self, usage: Usage | None, *, worked: bool = True) -> None:
+        """Counts what the provider reported, and gives the rest back; what it did not report stays held as unknown.
+
+        `worked` is False only where no provider did any work for the call; everything unreported is then given back. A
+        second settlement changes nothing.
+        """
+        ...
+
+
+class Budgets(Protocol):
+    """What tenants may spend."""
+
+    async def reserve_call(
+        self, tenant: str, model: str, *, input_tokens: int, max_tokens: int | None, choices: int = 1
+    ) -> HeldCall | None:
+        """Reserves the most that a call can use, before it is submitted; None where the tenant has no budget.
+
+        `input_tokens` is an upper bound (`orchestrator.budgets.wire_input_bound`), `max_tokens` what the program said
+        of each of its `choices`. Waits where only what other calls hold is in the way. Raises `BudgetExceeded`, and
+        `InvalidLimits` where money is limited and the model has no price.
+        """
+        ...
+
+
 class Services(Struct, frozen=True, kw_only=True):
-    """Everything the routes need. `ready` says why the daemon cannot serve, or None; `metrics` is a scrape's body."""
+    """Everything the routes need. `ready` says why the daemon cannot serve, or None; `metrics` is a scrape's body.
+
+    `identify` says by a request's headers whose it is; it raises `Unauthorized`, `Forbidden`, and `InvalidLimits` for a
+    tenant's name that is none. `open_metrics`: `/metrics` asks for no key.
+    """
 
     runs: Runs
     jobs: Jobs
@@ -140,3 +177,6 @@ class Services(Struct, frozen=True, kw_only=True):
     model: Callable[[str], str]
     ready: Callable[[], str | None]
     metrics: Callable[[], bytes]
+    identify: Callable[[Mapping[str, str]], Client]
+    budgets: Budgets
+    open_metrics: bool = False

@@ -84,10 +84,11 @@ def _print(view: ConfigView) -> None:
             f"{tenant.weight:g}",
             f"{tenant.default_priority}, up to {tenant.highest_priority}",
             _limits(tenant.limits),
+            f"{_amounts(tenant.budget)}{f' a {tenant.budget_per}' * bool(tenant.budget_per)}",
         )
         for tenant in view.tenants
     )
-    _table("tenant  weight  priority  limits on each backend", tenants)
+    _table("tenant  weight  priority  limits on each backend  budget", tenants)
     for note in view.notes:
         say(f"note: {note}")
 

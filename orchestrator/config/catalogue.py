@@ -3,11 +3,13 @@
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
 
+from agents.budget import UNLIMITED
 from agents.errors import HeadraceError, InvalidLimits
 from agents.money import Price
 from agents.port import Priority
 from agents.spec import AgentSpec
 from agents.tools import Tool
+from orchestrator.budgets import TenantBudget
 from orchestrator.catalogue import ANY_MODEL, Catalogue, Target, TenantRules
 from orchestrator.config.agent_tables import AgentTable
 from orchestrator.config.find import folder
@@ -64,6 +66,7 @@ def build_catalogue(config: Config, today: datetime.date) -> Catalogue:
         agents=agents,
         tenants={name: _rules(table) for name, table in config.tenants.items()},
         prices=prices_of(config, today),
+        max_output={name: table.max_output for name, table in config.models.items() if table.max_output is not None},
     )
 
 
@@ -81,6 +84,18 @@ def targets_of(config: Config) -> Mapping[str, Sequence[Target]]:
         model: tuple(Target(backend, _called(model, table, backend)) for backend in table.backends)
         for model, table in config.models.items()
     }
+
+
+def budgets_of(config: Config) -> Mapping[str, TenantBudget]:
+    """The budgets of tenants that have one."""
+    found = {}
+    for name, table in config.tenants.items():
+        limits = table.budget.limits()
+        if limits != UNLIMITED:
+            found[name] = TenantBudget(
+                micro_dollars=limits.micro_dollars, tokens=limits.tokens, per=table.budget.per or "ever"
+            )
+    return found
 
 
 def _called(model: str, table: ModelTable, backend: str) -> str:

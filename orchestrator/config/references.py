@@ -40,6 +40,7 @@ def check_document(document: Document, wrong: Wrong) -> None:
     _check_names(document, wrong)
     _check_models(document, wrong)
     _check_agents(document, wrong)
+    _check_tenants(document, wrong)
 
 
 def _check_names(document: Document, wrong: Wrong) -> None:
@@ -120,6 +121,16 @@ def _check_price(document: Document, agent: str, keys: Document, model: str, wro
         name = model if model in models else ANY_MODEL
         message = f"money cannot be limited, since model {model!r} has no price"
         wrong(("agents", agent, "budget", "dollars"), f'{message}; give it one in [models."{name}"]')
+
+
+def _check_tenants(document: Document, wrong: Wrong) -> None:
+    models = _tables(document, "models")
+    unpriced = [model for model, keys in models.items() if not keys.get("price")] if models else [ANY_MODEL]
+    for tenant, keys in _tables(document, "tenants").items():
+        if unpriced and "dollars" in _tables(keys, "budget", whole=True):
+            names = ", ".join(map(repr, unpriced))
+            message = f"money cannot be limited, since a tenant may use any model, and these have no price: {names}"
+            wrong(("tenants", tenant, "budget", "dollars"), f'{message}; give each one in [models."NAME"]')
 
 
 def _tables(document: object, key: str, *, whole: bool = False) -> Mapping[str, Any]:

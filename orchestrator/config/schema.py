@@ -11,8 +11,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from agents.budget import Limits
 from orchestrator.api.surface import HttpConfig
-from orchestrator.config.agent_tables import AgentTable, ToolTable
+from orchestrator.config.agent_tables import AgentTable, BudgetTable, ToolTable
 from orchestrator.config.backend_tables import BackendTable
 from orchestrator.config.limit_tables import LimitKeys
 from orchestrator.config.numbers import Count, CountOrNone, NotNegative, Positive
@@ -30,7 +31,8 @@ class DaemonTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     `data_dir` is where jobs are kept; not said, it is `headrace` in `$XDG_STATE_HOME` or `~/.local/state`. On a signal
     live calls have `drain_seconds` to end. `max_live_runs` bounds runs that are live, `runs_per_tenant` and
     `runs_in_all` those that wait or are live, `keep_ended_runs` those that can still be asked about, `job_workers` a
-    job's live runs. `tenant_labels` is how many tenants have labels of their own in metrics. `http` are the surface's
+    job's live runs. `tenant_labels` is how many tenants have labels of their own in metrics. With `open_metrics`,
+    `/metrics` asks for no key; without, for an admin's. `http` are the surface's
     further settings, written in the same table; `host`, `port` and `max_body_bytes` hold, and not what it has in their
     place.
     """
@@ -49,6 +51,7 @@ class DaemonTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     max_body_bytes: Count = 8 * MIB
     tenant_labels: CountOrNone = TENANT_LABELS
+    open_metrics: bool = False
     admission: AdmissionConfig = field(default_factory=AdmissionConfig)
     http: Annotated[HttpConfig, Meta(extra={"flat": ("host", "port", "body_bytes")})] = HttpConfig()
 
@@ -86,23 +89,43 @@ class ModelTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     `name` is what the backends call it, one name for all or a table by backend; not said, it is NAME itself. Under
     `[models."*"]` it is whatever the caller asked for. `price` is one price, or several from different days on.
+    `max_output` is how many tokens an answer can have: what a tenant's budget reserves where a program names no bound.
     """
 
     backends: Annotated[tuple[str, ...], Meta(min_length=1)]
     name: str | dict[str, str] | None = None
     price: ModelPrice | tuple[ModelPrice, ...] = ()
+    max_output: Count | None = None
 
     @property
     def prices(self) -> Sequence[ModelPrice]:
         return (self.price,) if isinstance(self.price, ModelPrice) else self.price
 
 
+class TenantBudgetTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[tenants.NAME.budget]`: what its runs, jobs and calls may use together, in each day or month (UTC), or in all.
+
+    What is not said is not limited.
+    """
+
+    dollars: Decimal | None = None
+    tokens: Count | None = None
+    per: Literal["day", "month"] | None = None
+
+    def __post_init__(self) -> None:
+        self.limits()
+
+    def limits(self) -> Limits:
+        return BudgetTable(dollars=self.dollars, tokens=self.tokens).limits()
+
+
 class TenantTable(LimitKeys, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[tenants.NAME]`: its weight among tenants, the priorities of its work, and its limits on each backend."""
+    """`[tenants.NAME]`: its weight among tenants, its work's priorities, its limits on each backend, its budget."""
 
     weight: Positive = 1.0
     highest_priority: PriorityName = "interactive"
     default_priority: PriorityName = "standard"
+    budget: TenantBudgetTable = TenantBudgetTable()
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

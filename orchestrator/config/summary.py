@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from orchestrator.catalogue import ANY_MODEL
 from orchestrator.config.backend_tables import OpenAITable
@@ -59,13 +59,15 @@ class AgentView(Struct, frozen=True):
 
 
 class TenantView(Struct, frozen=True):
-    """One tenant; its limits hold on each backend."""
+    """One tenant; its limits hold on each backend. `budget` is what it may use in each `budget_per`, or in all."""
 
     name: str
     weight: float
     highest_priority: str
     default_priority: str
     limits: list[LimitView]
+    budget: dict[str, float]
+    budget_per: str
 
 
 class ConfigView(Struct, frozen=True, kw_only=True):
@@ -102,7 +104,15 @@ def summarise(config: Config) -> ConfigView:
         ],
         tools={name: tool.function for name, tool in config.tools.items()},
         tenants=[
-            TenantView(name, table.weight, table.highest_priority, table.default_priority, _limits(table.specs()))
+            TenantView(
+                name,
+                table.weight,
+                table.highest_priority,
+                table.default_priority,
+                _limits(table.specs()),
+                _numbers(structs.replace(table.budget, per=None)),
+                table.budget.per or "",
+            )
             for name, table in config.tenants.items()
         ],
         notes=_notes(config),

@@ -22,7 +22,7 @@ import structlog
 import trio
 from msgspec import structs
 
-from agents.errors import HeadraceError, InvalidLimits, ModelError
+from agents.errors import HeadraceError, ModelError
 from agents.port import Priority
 from orchestrator.api.app import make_app
 from orchestrator.api.server import closing_listeners, listen, serve_http
@@ -39,6 +39,7 @@ from orchestrator.daemon.edge import Edge
 from orchestrator.daemon.metrics import DaemonMetrics
 from orchestrator.daemon.owners import Owners
 from orchestrator.daemon.reload import prepare_reload
+from orchestrator.daemon.tenancy import Tenancy
 from orchestrator.daemon.views import Views
 from orchestrator.garbage import tune_collector
 from orchestrator.instruments.log import LogHook
@@ -78,6 +79,7 @@ class Daemon:
         self._closing = trio.Event()
         self._patience = trio.CancelScope()
         self._on_runs: Callable[[RunsConfig], None] | None = None
+        self._tenancy: Tenancy | None = None
 
     def catalogue(self) -> Catalogue:
         """What is known by name at this moment."""
@@ -86,17 +88,24 @@ class Daemon:
     async def run(self, *, task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves until it was told to end and has ended. Starts with the URLs it listens on.
 
-        Raises `CannotListen`, `DataDirError`, `BackendError` where it cannot start.
+        Raises `CannotListen`, `DataDirError`, `KeyFileError`, `SpentFileError`, `BackendError` where it cannot start.
         """
+        with open_data_dir(data_dir(self.config)) as folder:
+            tenancy = self._tenancy = Tenancy(folder, self.config, self.catalogue)
+            await self._serve(folder, tenancy, task_status)
+
+    async def _serve(self, folder: Path, tenancy: Tenancy, task_status: trio.TaskStatus[list[str]]) -> None:
         http = self._http()
-        with open_data_dir(data_dir(self.config)) as folder, closing_listeners(await listen(http)) as listeners:
+        tenancy.require_keys(http)
+        with closing_listeners(await listen(http)) as listeners:
             async with trio.open_nursery() as core:
                 await core.start(self.owners.run, self._lost)
                 core.start_soon(self._follow_prices)
+                core.start_soon(tenancy.spent.keep)
                 async with trio.open_nursery() as work:
-                    runs = self._runs(work)
-                    jobs = await self._jobs(work, runs, folder)
-                    app = make_app(self._surface(runs, jobs), http, closing=self._closing)
+                    runs = self._runs(work, tenancy)
+                    jobs = await self._jobs(work, runs, folder, tenancy)
+                    app = make_app(self._surface(runs, jobs, tenancy), http, closing=self._closing)
                     serve = partial(serve_http, app, http, closing=self._closing, listeners=listeners)
                     async with trio.open_nursery() as surface:
                         urls: list[str] = await surface.start(serve)
@@ -119,7 +128,12 @@ class Daemon:
         self._patience.cancel()
 
     def reload(self) -> bool:
-        """Reads the configuration anew and puts all of it in force, or nothing; says in the log what changed."""
+        """Reads the configuration anew and puts all of it in force, or nothing; says in the log what changed.
+
+        Keys are read anew whatever becomes of the configuration.
+        """
+        if self._tenancy is not None:
+            self._tenancy.keys.read()
         if self._load is None:
             _log.error("reload refused", reason="this daemon has no configuration to read again")
             return False
@@ -132,6 +146,8 @@ class Daemon:
         self.config, self._catalogue = reload.config, reload.catalogue
         if self._on_runs is not None:
             self._on_runs(runs_config(self.config))
+        if self._tenancy is not None:
+            self._tenancy.configure(self.config)
         for change in reload.changes:
             _log.info("changed", what=str(change))
         _log.info("reloaded", changes=len(reload.changes))
@@ -146,18 +162,19 @@ class Daemon:
 
     # Parts
 
-    def _runs(self, nursery: trio.Nursery) -> RunService:
+    def _runs(self, nursery: trio.Nursery, tenancy: Tenancy) -> RunService:
         runs = RunService(
             nursery,
             models=self._router,
             catalogue=self.catalogue,
             config=runs_config(self.config),
             journal=self._metrics.journal,
+            parent=tenancy.budgets.scope,
         )
         self._on_runs = runs.configure
         return runs
 
-    async def _jobs(self, nursery: trio.Nursery, runs: RunService, folder: Path) -> JobService:
+    async def _jobs(self, nursery: trio.Nursery, runs: RunService, folder: Path, tenancy: Tenancy) -> JobService:
         attempts = max(owner.config.dispatch.retry.attempts for owner in self.owners.by_name.values())
         jobs = JobService(
             nursery,
@@ -167,11 +184,12 @@ class Daemon:
             on_weight=self._weigh,
             config=JobsConfig(workers=self.config.daemon.job_workers),
             attempts=attempts,
+            parent=tenancy.budgets.scope,
         )
         await jobs.open()
         return jobs
 
-    def _surface(self, runs: RunService, jobs: JobService) -> Services:
+    def _surface(self, runs: RunService, jobs: JobService, tenancy: Tenancy) -> Services:
         self._metrics.watch(self.owners.by_name.values())
         views = Views(
             board=self._board,
@@ -191,23 +209,31 @@ class Daemon:
             model=self._model,
             ready=self.outage,
             metrics=self._metrics.exposition,
+            max_tokens=self._max_output,
+            allowances=self._allowances,
+            identify=tenancy.identify,
+            budgets=tenancy.budgets,
+            open_metrics=self.config.daemon.open_metrics,
         )
 
     def _http(self) -> HttpConfig:
         settings = self.config.daemon
-        http = structs.replace(
+        return structs.replace(
             settings.http, host=settings.host, port=settings.port, body_bytes=settings.max_body_bytes
         )
-        if not http.loopback:
-            raise InvalidLimits(
-                "daemon.host",
-                f"must be this machine's own, like 127.0.0.1, as long as there are no keys to ask for, not {http.host}",
-            )
-        return http
 
     def _model(self, name: str) -> str:
         self._router.targets(name)
         return name or self._catalogue.default_model
+
+    def _max_output(self, model: str) -> int | None:
+        known = self._catalogue.max_output
+        return known.get(model if model in self._catalogue.models else ANY_MODEL)
+
+    def _allowances(self, model: str, tenant: str) -> Allowances:
+        """What the tenant has left at the backend that the model's calls go to first."""
+        owner = self.owners.by_name.get(self._router.targets(model)[0].backend)
+        return {} if owner is None else allowances(owner.policy, tenant, trio.current_time())
 
     def _priority(self, tenant: str, wanted: Priority | None) -> Priority:
         return self._catalogue.priority(tenant, wanted)

@@ -6,6 +6,7 @@ from typing import Final
 import structlog
 import trio
 
+from agents.budget import Scope
 from agents.spec import AgentSpec
 from orchestrator.jobs.entry import JobEntry, budget_of
 from orchestrator.jobs.errors import JobStorageError
@@ -33,8 +34,10 @@ class JobDriver:
         attempts: int,
         wall: Callable[[], float],
         limiter: trio.CapacityLimiter,
+        parent: Callable[[str], Scope | None],
     ) -> None:
         self._nursery = nursery
+        self._parent = parent
         self._runs = runs
         self._on_weight = on_weight
         self._attempts = attempts
@@ -52,7 +55,7 @@ class JobDriver:
             table=table,
             runs=self._runs,
             agent=agent,
-            budget=budget_of(record, table.summary(), self._wall()),
+            budget=budget_of(record, table.summary(), self._wall(), self._parent(record.request.tenant)),
             fuse=Fuse(record.workers, self._attempts),
             limiter=self._limiter,
         )

@@ -148,12 +148,12 @@ class JobEntry:
         )
 
 
-def budget_of(record: JobRecord, summary: JobSummary, wall: float) -> Scope:
-    """The scope all runs of the job share, with what was spent of the present grant.
+def budget_of(record: JobRecord, summary: JobSummary, wall: float, parent: Scope | None = None) -> Scope:
+    """The scope all runs of the job share, below its tenant's, with what was spent of the present grant.
 
     A timeout counts from the grant, so it includes the time in which no daemon was there.
     """
-    scope = Scope(BUDGET_SCOPE, record.request.budget)
+    scope = Scope(BUDGET_SCOPE, record.request.budget, parent)
     if record.granted_attempt < record.attempt:
         scope.used = summary.spent
         scope.start(trio.current_time() - max(0.0, wall - record.granted_at))

@@ -20,6 +20,7 @@ import msgspec
 import structlog
 import trio
 
+from agents.budget import Scope
 from agents.errors import Draining, InvalidLimits
 from agents.spec import AgentSpec
 from orchestrator.catalogue import Catalogue
@@ -50,7 +51,8 @@ _log = structlog.get_logger("headrace.jobs")
 class JobService:
     """Implements `orchestrator.api.services.Jobs`, over `DATA_DIR/jobs`. Call `open` before anything else.
 
-    `attempts` is how many tries a run's call has (see `Fuse`); `wall` gives seconds since the epoch.
+    `attempts` is how many tries a run's call has (see `Fuse`); `parent` gives the scope above a tenant's jobs; `wall`
+    gives seconds since the epoch.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class JobService:
         on_weight: SetWeight = lambda tenant, job, weight: None,
         config: JobsConfig = DEFAULTS,
         attempts: int = 1,
+        parent: Callable[[str], Scope | None] = lambda tenant: None,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._files = JobFiles(data_dir / "jobs")
@@ -71,7 +74,13 @@ class JobService:
         self._wall = wall
         self._limiter = trio.CapacityLimiter(THREADS)
         self._driver = JobDriver(
-            nursery, runs=runs, on_weight=on_weight, attempts=attempts, wall=wall, limiter=self._limiter
+            nursery,
+            runs=runs,
+            on_weight=on_weight,
+            attempts=attempts,
+            wall=wall,
+            limiter=self._limiter,
+            parent=parent,
         )
         self._jobs: dict[str, JobEntry] = {}
         self._making: set[str] = set()

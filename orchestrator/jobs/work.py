@@ -210,7 +210,7 @@ class JobWork:
         taken = result.reason in (StopReason.CANCELLED, StopReason.INTERRUPTED)
         if taken and self.stopping is not None:
             return _failed(item, _TAKEN_AWAY, result.message)
-        if not result.ok and result.scope == BUDGET_SCOPE:
+        if not result.ok and result.scope in [scope.name for scope in self._budget.path()]:
             self.stop("stopped", f"its budget is spent: {result.message}", grace=math.inf)
         return _line(item_result(item, result), result.micro_dollars)
 

@@ -61,7 +61,8 @@ DEFAULTS = RunsConfig()
 class RunService:
     """Implements `orchestrator.api.services.Runs`. Runs live in `nursery`; cancelling it closes them as cancelled.
 
-    `journal` wraps each run's log, to count what is appended. `wall` gives seconds since the epoch.
+    `journal` wraps each run's log, to count what is appended. `parent` gives the scope above a tenant's runs, for those
+    that were given none. `wall` gives seconds since the epoch.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class RunService:
         catalogue: Callable[[], Catalogue],
         config: RunsConfig = DEFAULTS,
         journal: Callable[[Journal], Journal] = lambda log: log,
+        parent: Callable[[str], Scope | None] = lambda tenant: None,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._nursery = nursery
@@ -79,6 +81,7 @@ class RunService:
         self._catalogue = catalogue
         self._config = config
         self._journal = journal
+        self._parent = parent
         self._wall = wall
         self._limiter = trio.CapacityLimiter(config.max_live)
         self._room = RunRoom(config.per_tenant, config.in_all)
@@ -92,7 +95,8 @@ class RunService:
         self._last_words: str | None = None
 
     async def start(self, request: RunRequest, *, budget: Scope | None = None) -> RunView:
-        """Starts a run and returns as soon as it exists. `budget` is the scope above the run's own.
+        """Starts a run and returns as soon as it exists. `budget` is the scope above the run's own, its tenant's if
+        it is not given.
 
         Raises `DuplicateRun`, `InvalidLimits`, `UnknownAgent`, `UnknownModel`, `QueueFull` where the tenant has as many
         runs as it may, `Draining` after `close`, and `JournalLost` where the first event could not be kept. Nothing
@@ -219,7 +223,7 @@ class RunService:
                 request.task,
                 model=through(self._models.port(flow, plan.priority)),
                 journal=self._journal(log),
-                budget=budget,
+                budget=self._parent(flow.tenant) if budget is None else budget,
                 prices=plan.prices,
                 run=flow.run,
                 priority=plan.priority,

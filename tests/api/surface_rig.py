@@ -1,6 +1,7 @@
 """A surface to test: services over a real owner, a driver without a wire, a server on a real one."""
 
 import json
+import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -11,13 +12,17 @@ from starlette.types import ASGIApp, Message
 
 from agents.messages import Delta, ModelReply, ModelRequest, Usage
 from agents.messages import Message as Words
+from agents.money import PriceList
 from agents.port import Flow, OwnerPort, Priority
 from orchestrator.api.app import make_app
+from orchestrator.api.identity import Identity
 from orchestrator.api.server import serve_http
 from orchestrator.api.services import Services
 from orchestrator.api.surface import HttpConfig
 from orchestrator.backends.base import Capabilities, Connection, Progress
+from orchestrator.budgets import TenantBudgets
 from orchestrator.catalogue import Catalogue, Target
+from orchestrator.keys import KeyRing
 from orchestrator.owner import Endpoint, Owner, OwnerConfig
 from orchestrator.policy.concurrency import ConcurrencyConfig
 from orchestrator.policy.dispatch import DispatchConfig
@@ -74,6 +79,8 @@ def make_services(**given: Any) -> Services:
         "model": lambda name: CATALOGUE.targets(name)[0].model,
         "ready": lambda: None,
         "metrics": lambda: b"# no metrics\n",
+        "identify": Identity(KeyRing, time.time),
+        "budgets": TenantBudgets({}, prices=PriceList, wall=time.time),
     }
     return Services(**{**nothing, **given})
 

@@ -1,0 +1,86 @@
+"""What tenants have spent, on disk: `spent.json` in the data folder, so that a restart forgives nothing.
+
+It is written whole, once a second at most while something changes, and at the end. A daemon that is killed loses at
+most the last second of spending; what its calls under way held is in the file as unknown, and stays spent.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import structlog
+import trio
+from msgspec import Struct
+
+from agents.errors import HeadraceError
+from orchestrator.budgets import Spent
+from orchestrator.durable import write_durably
+
+SPENT: Final = "spent.json"
+VERSION: Final = 1
+WRITE_SECONDS: Final = 1.0
+
+_log = structlog.get_logger("headrace")
+
+
+class SpentFileError(HeadraceError):
+    """The file cannot be read: nobody knows what was spent, so a daemon with budgets does not start on a guess."""
+
+
+class _Document(Struct, frozen=True):
+    version: int
+    spent: tuple[Spent, ...]
+
+
+def read_spent(folder: Path) -> tuple[Spent, ...]:
+    """What earlier daemons left in a data folder; nothing where there is no file. Raises `SpentFileError`."""
+    path = folder / SPENT
+    try:
+        document = msgspec.json.decode(path.read_bytes(), type=_Document)
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise SpentFileError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise SpentFileError(
+            f"{path}: does not say what was spent ({error}); remove it to begin every budget anew"
+        ) from None
+    if document.version != VERSION:
+        raise SpentFileError(f"{path}: version {document.version} of this file is not known here, only {VERSION}")
+    return document.spent
+
+
+class SpentFile:
+    """Keeps what `spent` says in a data folder. A disk that fails is told in the log, once until it works again."""
+
+    def __init__(self, folder: Path, spent: Callable[[], Iterable[Spent]]) -> None:
+        self._path = folder / SPENT
+        self._spent = spent
+        self._written = b""
+        self._failing = False
+
+    async def keep(self) -> None:
+        """Writes whenever something has changed, until it is cancelled; then once more, whatever is under way."""
+        try:
+            while True:
+                await trio.sleep(WRITE_SECONDS)
+                await self.write()
+        finally:
+            with trio.CancelScope(shield=True):
+                await self.write()
+
+    async def write(self) -> None:
+        """Writes, unless the file says so already."""
+        spent = tuple(self._spent())
+        data = msgspec.json.encode(_Document(VERSION, spent)) + b"\n"
+        if data == self._written or (not spent and not self._written):
+            return
+        try:
+            await trio.to_thread.run_sync(write_durably, self._path, data)
+        except OSError as error:
+            if not self._failing:
+                _log.error("what tenants have spent cannot be kept", file=str(self._path), reason=str(error))
+            self._failing = True
+        else:
+            self._written, self._failing = data, False

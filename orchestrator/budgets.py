@@ -1,0 +1,284 @@
+"""Budgets of tenants: what each may spend in a day, in a month, or in all, over agents, jobs and the gateway together.
+
+Every period has a scope of its own (`agents.budget.Scope`), in UTC. When a period ends, its scope is replaced by a
+fresh one; calls that began before are settled in the old one, where they were reserved. A tenant's runs and jobs hang
+below a node (`_Node`) whose parent is the scope of the present period, so a job that lives through midnight spends from
+the new day's budget from its next call on.
+
+What a gateway's call could use at most is reserved before it is submitted, as for an agent's (`agents.model_need`). So
+concurrent calls of any kind overshoot a tenant's budget by nothing. Where a program names no `max_tokens`, the model's
+maximum is reserved, or what is left of the budget if that is less and still worth an answer; the call then goes out
+with that bound, or it would be none.
+
+Known limits: an image, sound or file that is named by its address has more tokens than its bytes here, so a call with
+one may cost more than was reserved. What is reported is what counts, so the next call finds the budget overdrawn.
+
+Nothing here knows a clock or a disk: `wall` is passed in, and `budget_file` keeps what was spent.
+"""
+
+import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from agents.budget import Amounts, Blocked, Exhausted, Limits, Reservation, Scope
+from agents.errors import BudgetExceeded, InvalidLimits
+from agents.messages import Usage, WireRequest
+from agents.model_need import model_need, settlement
+from agents.money import Price, Prices
+from agents.reserve import when_room
+from agents.size import INDENT, MESSAGE_TOKENS, REQUEST_TOKENS, TOOL_TOKENS
+from agents.spec import DEFAULT_MAX_TOKENS
+
+Per = Literal["day", "month", "ever"]
+
+LEAST_ANSWER: Final = 256
+"""Output tokens below which an answer is not worth asking for, where the program left its length to us."""
+
+
+class TenantBudget(Struct, frozen=True, kw_only=True):
+    """What a tenant may use in one period; None is no limit."""
+
+    micro_dollars: int | None = None
+    tokens: int | None = None
+    per: Per = "ever"
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(tokens=self.tokens, micro_dollars=self.micro_dollars)
+
+
+class Spent(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a tenant has used in a period; `unknown` is what was held by calls that never said what they used."""
+
+    tenant: str
+    period: str
+    tokens: int = 0
+    micro_dollars: int = 0
+    unknown_tokens: int = 0
+    unknown_micro_dollars: int = 0
+
+
+def period_of(per: Per, wall: float) -> tuple[str, float | None]:
+    """The name of the period that a time in seconds since the epoch is in, and when the next one begins. In UTC."""
+    if per == "ever":
+        return "ever", None
+    day = datetime.datetime.fromtimestamp(wall, datetime.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    if per == "day":
+        return f"{day:%Y-%m-%d}", (day + datetime.timedelta(days=1)).timestamp()
+    first = day.replace(day=1)
+    return f"{first:%Y-%m}", (first + datetime.timedelta(days=32)).replace(day=1).timestamp()
+
+
+class TenantBudgets:
+    """The budgets in force. Implements `orchestrator.api.services.Budgets`.
+
+    `prices` are those of the moment, `longest` says how long a model's answer can be; `spent` is what earlier daemons
+    left.
+    """
+
+    def __init__(
+        self,
+        budgets: Mapping[str, TenantBudget],
+        *,
+        prices: Callable[[], Prices],
+        wall: Callable[[], float],
+        longest: Callable[[str], int] = lambda model: DEFAULT_MAX_TOKENS,
+        spent: Iterable[Spent] = (),
+    ) -> None:
+        self._prices = prices
+        self._wall = wall
+        self._longest = longest
+        self._tenants: dict[str, _Tenant] = {}
+        self._spent = {record.tenant: record for record in spent}
+        self.configure(budgets)
+
+    def __bool__(self) -> bool:
+        """Whether any tenant has a budget."""
+        return any(tenant.budget is not None for tenant in self._tenants.values())
+
+    def __repr__(self) -> str:
+        return f"<TenantBudgets of {len(self._tenants)}>"
+
+    def configure(self, budgets: Mapping[str, TenantBudget]) -> None:
+        """Puts other budgets in force, also for work under way. What was spent of a period stays spent."""
+        for name in self._tenants.keys() - budgets.keys():
+            self._tenants[name].configure(None)
+        for name, budget in budgets.items():
+            tenant = self._tenants.get(name)
+            if tenant is None:
+                tenant = self._tenants[name] = _Tenant(name, self._wall, self._spent.pop(name, None))
+            tenant.configure(budget)
+
+    def scope(self, tenant: str) -> Scope | None:
+        """The scope above a tenant's runs and jobs; None where it has no budget. It follows the periods by itself."""
+        found = self._tenants.get(tenant)
+        return None if found is None or found.budget is None else found.node
+
+    async def reserve_call(
+        self, tenant: str, model: str, *, input_tokens: int, max_tokens: int | None, choices: int = 1
+    ) -> "HeldCall | None":
+        """Reserves the most that a call can use; see `orchestrator.api.services.Budgets`."""
+        scope = self.scope(tenant)
+        if scope is None:
+            return None
+        price = self._prices().price(model)
+        if price is None and scope.limited("micro_dollars"):
+            raise InvalidLimits("model", f"tenant {tenant} has a budget of money, and model {model!r} has no price")
+        each = self._longest(model) if max_tokens is None else max_tokens
+        floor = (min(LEAST_ANSWER, each) if max_tokens is None else each) * choices
+
+        def decide() -> HeldCall | Exhausted | Blocked:
+            need = model_need(scope, input_tokens, each * choices, floor, price)
+            if isinstance(need, Exhausted):
+                return need
+            granted = scope.reserve(need.amounts)
+            if not isinstance(granted, Reservation):
+                return granted
+            return HeldCall(granted, price, need.max_tokens // choices if max_tokens is None else None)
+
+        held: HeldCall | Exhausted = await when_room(decide)
+        if isinstance(held, Exhausted):
+            raise self._exceeded(tenant, held)
+        return held
+
+    def spent(self) -> Iterator[Spent]:
+        """What every tenant has used of its present period.
+
+        What calls under way hold counts as unknown: a daemon that is killed never learns what they used.
+        """
+        yield from self._spent.values()
+        for tenant in self._tenants.values():
+            record = tenant.spent()
+            if record is not None:
+                yield record
+
+    def _exceeded(self, tenant: str, exhausted: Exhausted) -> BudgetExceeded:
+        renews = self._tenants[tenant].renews
+        if renews is None:
+            return BudgetExceeded(f"the budget is spent: {exhausted.message}")
+        when = datetime.datetime.fromtimestamp(renews, datetime.UTC)
+        return BudgetExceeded(
+            f"the budget is spent until {when:%Y-%m-%d %H:%M} UTC: {exhausted.message}", renews=renews
+        )
+
+
+class HeldCall:
+    """What one call holds of its tenant's budget; see `orchestrator.api.services.HeldCall`."""
+
+    __slots__ = ("_price", "_reservation", "max_tokens")
+
+    def __init__(self, reservation: Reservation, price: Price | None, max_tokens: int | None) -> None:
+        self._reservation = reservation
+        self._price = price
+        self.max_tokens = max_tokens
+
+    def settle(self, usage: Usage | None, *, worked: bool = True) -> None:
+        """Counts what was reported and gives the rest back; see `orchestrator.api.services.HeldCall`."""
+        used, unknown = settlement(self._reservation.need, usage or Usage(), self._price, worked=worked)
+        self._reservation.settle(used, unknown)
+
+    def __repr__(self) -> str:
+        return f"<HeldCall {self._reservation!r}>"
+
+
+class _Tenant:
+    """One tenant's budget, the scope of its present period, and the node that its work hangs below."""
+
+    def __init__(self, name: str, wall: Callable[[], float], spent: Spent | None) -> None:
+        self.name = name
+        self.budget: TenantBudget | None = None
+        self.renews: float | None = None
+        self.node = _Node(f"tenant {name}", self._current)
+        self._wall = wall
+        self._left = spent
+        self._period = ""
+        self._scope: Scope | None = None
+
+    def configure(self, budget: TenantBudget | None) -> None:
+        other = self.budget is None or budget is None or self.budget.per != budget.per
+        left = self.spent()
+        self.budget = budget
+        if other:
+            self._end()
+            self._left = left  # in case it comes back within its period
+        elif self._scope is not None and budget is not None:
+            self._scope.limits = budget.limits
+            self._scope.wake()
+
+    def spent(self) -> Spent | None:
+        scope = self._current()
+        if scope is None:
+            return self._left
+        open_ended = scope.unknown + scope.reserved
+        return Spent(
+            tenant=self.name,
+            period=self._period,
+            tokens=scope.used.tokens,
+            micro_dollars=scope.used.micro_dollars,
+            unknown_tokens=open_ended.tokens,
+            unknown_micro_dollars=open_ended.micro_dollars,
+        )
+
+    def _current(self) -> Scope | None:
+        if self.budget is None:
+            return None
+        now = self._wall()
+        if self._scope is None or (self.renews is not None and now >= self.renews):
+            self._end()
+            self._begin(self.budget, now)
+        return self._scope
+
+    def _begin(self, budget: TenantBudget, now: float) -> None:
+        self._period, self.renews = period_of(budget.per, now)
+        self._scope = Scope(f"tenant {self.name}", budget.limits)
+        left, self._left = self._left, None
+        if left is not None and left.period == self._period:
+            self._scope.used = Amounts(tokens=left.tokens, micro_dollars=left.micro_dollars)
+            self._scope.unknown = Amounts(tokens=left.unknown_tokens, micro_dollars=left.unknown_micro_dollars)
+
+    def _end(self) -> None:
+        ended, self._scope = self._scope, None
+        if ended is not None:
+            ended.wake()  # who waits there finds room in the next period
+
+
+class _Node(Scope):
+    """A scope without limits whose parent is whatever `current` answers at the moment.
+
+    A reservation keeps the path that it was made on, so it is settled in its own period.
+    """
+
+    __slots__ = ("_parent",)
+
+    def __init__(self, name: str, current: Callable[[], Scope | None]) -> None:
+        self._parent = current
+        super().__init__(name)
+
+    @property
+    def parent(self) -> Scope | None:
+        return self._parent()
+
+    @parent.setter
+    def parent(self, parent: Scope | None) -> None:
+        assert parent is None
+
+
+_SCHEMAS: Final = ("tools", "functions", "response_format", "text", "output_config", "output_format")
+
+
+def wire_input_bound(wire: WireRequest) -> int:
+    """The most input tokens that a byte-level tokenizer can make of a program's request; see `agents.size`.
+
+    Its text has at most as many tokens as bytes. A template writes something around each message and each tool, and may
+    print schemas with indentation.
+    """
+    tokens = REQUEST_TOKENS + wire.input_bytes
+    for name, value in wire.fields.items():
+        raw = bytes(value)
+        if name in _SCHEMAS:
+            tokens += INDENT * len(raw) + TOOL_TOKENS * raw.count(b'"name"')
+        elif name in ("messages", "input", "system", "instructions"):
+            tokens += MESSAGE_TOKENS * (1 + raw.count(b'"role"') + raw.count(b'"type"'))
+    return tokens
