@@ -173,7 +173,8 @@ def _source(field: str, sources: Sequence[str]) -> str:
     if bracket and head == "messages":
         number, _, tail = rest.partition("]")
         if number.isdigit() and int(number) < len(sources):
-            return sources[int(number)] + tail
+            source = sources[int(number)]
+            return source + tail if source.endswith("]") else source
     if bracket and head == "tools":
         return field.replace("].function", "]", 1)
     for name in sorted(_SOURCES, key=len, reverse=True):
