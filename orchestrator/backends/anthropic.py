@@ -16,7 +16,7 @@ from agents.messages import Dialect, ModelReply, ModelRequest
 from orchestrator.backends.anthropic_config import AnthropicConfig
 from orchestrator.backends.anthropic_errors import error_from_response
 from orchestrator.backends.anthropic_headers import endpoint_headers
-from orchestrator.backends.anthropic_operation import operation_of
+from orchestrator.backends.anthropic_operation import SPOKEN, operation_of
 from orchestrator.backends.base import Capabilities, Progress
 from orchestrator.backends.connection import SlotTransport
 from orchestrator.backends.http_answer import Sending
@@ -66,7 +66,7 @@ class AnthropicBackend:
         return self.config.name
 
     def capabilities(self) -> Capabilities:
-        return Capabilities("anthropic", reports_cached=True, dialects=frozenset(_PATHS))
+        return Capabilities("anthropic", reports_cached=True, dialects=SPOKEN)
 
     def connect(self) -> "AnthropicConnection":
         return AnthropicConnection(self)

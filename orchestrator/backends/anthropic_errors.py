@@ -71,7 +71,7 @@ def error_from_event(value: Any, place: Place, usage: Usage | None, partial: str
 def read_facts(value: Any) -> Facts:
     """What is structured in an error; its `error_code`, where there is one, is its most telling word."""
     facts = facts_of(value)
-    inside = value.get("error") if isinstance(value, Mapping) else None
+    inside = value.get("error", value) if isinstance(value, Mapping) else None
     details = inside.get("details") if isinstance(inside, Mapping) else None
     code = details.get("error_code") if isinstance(details, Mapping) else None
     if not (isinstance(code, str) and code):

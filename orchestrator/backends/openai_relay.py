@@ -66,7 +66,7 @@ class RelayAnswer:
 
     def end(self) -> None:
         self._begun = True
-        if self._translator is not None and self._reader.complete:
+        if self._translator is not None and self.finished:
             self._events.extend(event for event in self._translator.end() if event.data != END_MARKER)
 
     def take(self) -> Sequence[Delta]:

@@ -5,14 +5,16 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec import Raw
 
 from agents.errors import ModelError
-from agents.messages import Message, ModelReply, ModelRequest, Usage
+from agents.messages import Dialect, Message, ModelReply, ModelRequest, Usage, WireEvent, WireRequest
 from orchestrator.backends.anthropic import AnthropicBackend, AnthropicConfig, AnthropicConnection
 from tests.backends.payloads import stream
 from tests.backends.recorder import Recorder
-from tests.backends.upstream import Script, Upstream, upstream
+from tests.backends.upstream import Received, Script, Upstream, upstream
 
 REQUEST = ModelRequest("m", (Message("user", "hi"),))
 
@@ -144,3 +146,26 @@ async def body_of(request: ModelRequest, **options: Any) -> dict[str, Any]:
         await connection.send(request, Recorder())
     body: dict[str, Any] = server.received[0].json
     return body
+
+
+# Programs' own requests.
+
+MESSAGES = b'{"model": "opus", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 100, "odd": 1.50}'
+CHAT = b'{"model": "opus", "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}]}'
+
+
+def wire(body: bytes = MESSAGES, dialect: Dialect = "messages", **headers: str) -> ModelRequest:
+    fields = msgspec.json.decode(body, type=dict[str, Raw])
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return ModelRequest("opus", (), wire=WireRequest(dialect, fields, len(body), named))
+
+
+async def relay(script: Script, request: ModelRequest, **options: Any) -> tuple[ModelReply, Recorder, Received]:
+    recorder = Recorder()
+    async with upstream(script) as server, connection_to(server, **options) as connection:
+        reply = await connection.send(request, recorder)
+    return reply, recorder, server.received[0]
+
+
+def events_of(recorder: Recorder) -> list[WireEvent]:
+    return [event for _, batch in recorder.batches for one in batch for event in one.wire]
