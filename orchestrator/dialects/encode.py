@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Raw
 
 from agents.messages import Dialect, WireRequest
-from orchestrator.dialects import chat_to_messages, messages_to_chat
+from orchestrator.dialects import chat_to_messages, messages_to_chat, responses_to_chat, responses_to_messages
 from orchestrator.dialects.base import Untranslatable
 
 Translate = Callable[[WireRequest], WireRequest]
@@ -27,6 +27,8 @@ Translate = Callable[[WireRequest], WireRequest]
 TRANSLATIONS: Final[Mapping[tuple[Dialect, Dialect], tuple[Translate, ...]]] = {
     ("messages", "chat"): (messages_to_chat.translate,),
     ("chat", "messages"): (chat_to_messages.translate,),
+    ("responses", "chat"): (responses_to_chat.translate,),
+    ("responses", "messages"): (responses_to_messages.translate,),
 }
 """From the program's dialect to the backend's, one step after the other."""
 

@@ -6,6 +6,7 @@ from typing import Final
 from agents.messages import Dialect, WireEvent, WireRequest
 from orchestrator.dialects.base import Translator
 from orchestrator.dialects.chat_events import ChatToMessages
+from orchestrator.dialects.chat_to_responses import ChatToResponses
 from orchestrator.dialects.messages_events import MessagesToChat
 from orchestrator.dialects.same import SameChat, SameEvents, SameMessages
 
@@ -17,6 +18,8 @@ TRANSLATORS: Final[Mapping[tuple[Dialect, Dialect], tuple[Make, ...]]] = {
     ("responses", "responses"): (SameEvents,),
     ("chat", "messages"): (ChatToMessages,),
     ("messages", "chat"): (MessagesToChat,),
+    ("chat", "responses"): (ChatToResponses,),
+    ("messages", "responses"): (MessagesToChat, ChatToResponses),
 }
 """From the backend's dialect to the program's, one step after the other."""
 
