@@ -272,6 +272,7 @@ class OwnerPort:
         priority: Priority | None = None,
         buffer: int = DELTA_BUFFER,
         restartable: bool = True,
+        receipt: Receipt | None = None,
         elsewhere: bool = False,
     ) -> AsyncGenerator[ReplyStream, None]:
         """Opens a streamed call; leaving the block early takes the call with it.
@@ -290,6 +291,8 @@ class OwnerPort:
             agent=self._agent,
             elsewhere=elsewhere,
         )
+        if receipt is not None:
+            receipt.hold(call)
         try:
             await self._inbox.submit(call)
             yield ReplyStream(call, receive)

@@ -169,6 +169,7 @@ class RoutedPort:
         deadline: float = math.inf,
         priority: Priority | None = None,
         restartable: bool = True,
+        receipt: Receipt | None = None,
     ) -> AsyncGenerator["RoutedStream", None]:
         """Opens a streamed call; leaving the block early takes the call with it.
 
@@ -183,6 +184,7 @@ class RoutedPort:
                 deadline=deadline,
                 priority=priority,
                 restartable=restartable,
+                receipt=receipt,
                 elsewhere=way.elsewhere,
             )
 

@@ -10,8 +10,10 @@ from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agents.errors import HeadraceError
-from orchestrator.api import calls, health, jobs, openapi, queue, runs
-from orchestrator.api.errors import NotFound, error_response, log_unexpected
+from orchestrator.api import anthropic, calls, health, jobs, openai, openapi, queue, runs
+from orchestrator.api.errors import NotFound, log_unexpected
+from orchestrator.api.gateway_errors import failure, in_gateway
+from orchestrator.api.gateway_headers import stamped
 from orchestrator.api.guard import check_request
 from orchestrator.api.identity import attach_client
 from orchestrator.api.operations import OperationRoute
@@ -32,7 +34,7 @@ def make_app(services: Services, config: HttpConfig | None = None, *, closing: t
 
 def all_routes(services: Services) -> list[OperationRoute]:
     """Every route of the surface."""
-    rooms = (health, queue, calls, runs, jobs)
+    rooms = (health, queue, calls, runs, jobs, openai, anthropic)
     routes = _operations(chain.from_iterable(room.routes(services) for room in rooms))
     routes += _operations(openapi.routes([route.operation for route in routes]))
     methods: dict[str, set[str]] = {}
@@ -77,21 +79,23 @@ class _Front:
             await send(message)
 
         attach(scope, self._surface)
+        if in_gateway(scope["path"]):
+            send = stamped(scope, send)
         try:
             check_request(scope, self._surface.config)
             if scope["path"] not in self._open:
                 attach_client(scope, self._identify(Headers(scope=scope)))
             await self._router(scope, receive, noting)
         except HeadraceError as error:
-            await error_response(error)(scope, receive, noting)
+            await failure(scope, error)(scope, receive, noting)
         except Exception as error:
             if begun:
                 # the answer stays without its end, which the client sees
                 log_unexpected(error, path=scope["path"])
             else:
-                await error_response(error)(scope, receive, noting)
+                await failure(scope, error)(scope, receive, noting)
 
 
 async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
     error = NotFound(f"there is nothing at {scope['path'][:200]}; what there is says /api/openapi.json")
-    await error_response(error)(scope, receive, send)
+    await failure(scope, error)(scope, receive, send)

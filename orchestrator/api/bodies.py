@@ -29,9 +29,10 @@ _STEP: Final = re.compile(r"[^.\[\]]+|\[[^\]]*\]")
 
 def check_length(headers: Headers, bound: int) -> None:
     """Raises `BodyTooLarge` if the head announces a body of more than `bound` bytes."""
-    length = headers.get("content-length", "")
-    if length.isdecimal() and int(length) > bound:
-        raise BodyTooLarge(f"the body has {int(length)} bytes, more than the {bound} allowed (http.body_bytes)")
+    length = headers.get("content-length", "").lstrip("0")
+    # not every number of digits is one that may be turned into a number
+    if length.isdecimal() and (len(length) > len(str(bound)) or int(length) > bound):
+        raise BodyTooLarge(f"the body has {length[:20]} bytes, more than the {bound} allowed (http.body_bytes)")
 
 
 async def read_body(receive: Receive, *, bound: int, seconds: float) -> bytes:

@@ -58,7 +58,7 @@ def make_document(operations: Sequence[Operation]) -> dict[str, Any]:
 def _types(operations: Iterable[Operation]) -> list[Any]:
     found: dict[Any, None] = {ErrorAnswer: None}
     for operation in operations:
-        for shape in (operation.body, operation.answer, *operation.events.values()):
+        for shape in (operation.body, operation.document, operation.answer, *operation.events.values()):
             if shape is not None:
                 found[shape] = None
     return list(found)
@@ -72,8 +72,9 @@ def _described(operation: Operation, schema_of: Mapping[Any, Any]) -> dict[str, 
         "parameters": [*_path_parameters(operation), *_query_parameters(operation.query)],
         "responses": _responses(operation, schema_of),
     }
-    if operation.body is not None:
-        described["requestBody"] = {"required": True, "content": {JSON: {"schema": schema_of[operation.body]}}}
+    body = operation.document if operation.body is None else operation.body
+    if body is not None:
+        described["requestBody"] = {"required": True, "content": {JSON: {"schema": schema_of[body]}}}
     if operation.upload:
         described["requestBody"] = {"required": True, "content": {operation.upload: {}}}
     return described

@@ -38,7 +38,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -49,18 +49,22 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agents.errors import HeadraceError
 from orchestrator.api.bodies import body_chunks, check_length, decode_body, decode_query, read_body
-from orchestrator.api.errors import MethodNotAllowed, error_response
+from orchestrator.api.errors import MethodNotAllowed
+from orchestrator.api.gateway_errors import failure
 from orchestrator.api.leaving import ClientLeft, until_left
 from orchestrator.api.surface import surface_of
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+_NOT_REGISTERED: Final = {529: "Overloaded"}
+
 Handler = Callable[..., Awaitable[Struct | ASGIApp]]
 
 
 class Operation(Struct, frozen=True):
     """One operation: where it is, who handles it, what goes in and what comes out.
 
-    `answer` is the type of the JSON answer (of each line, with `lines`); `media_type` that of an answer which is
+    `document` describes a JSON body that the handler gets as bytes and reads itself; others than its members may be in
+    it. `answer` is the type of the JSON answer (of each line, with `lines`); `media_type` that of an answer which is
     neither. `events` gives the type of each server-sent event by name. `errors` are the statuses that are worth
     documenting; 400 is documented wherever there is a body or a query. `problems` gives the media types of failures
     that are no `ErrorAnswer`.
@@ -71,6 +75,7 @@ class Operation(Struct, frozen=True):
     handler: Handler
     summary: str
     body: type[Struct] | None = None
+    document: type[Struct] | None = None
     upload: str = ""
     query: type[Struct] | None = None
     answer: Any = None
@@ -100,7 +105,7 @@ class OperationRoute(Route):
         if self.methods is not None and scope["method"] not in self.methods:
             allowed = ", ".join(sorted(self.allowed))
             error = MethodNotAllowed(f"{scope['path']} does not know {scope['method']}; it knows: {allowed}")
-            await error_response(error, {"allow": allowed})(scope, receive, send)
+            await failure(scope, error, {"allow": allowed})(scope, receive, send)
             return
         await self.app(scope, receive, send)
 
@@ -118,7 +123,7 @@ class _Endpoint:
         except ClientLeft:
             return
         except HeadraceError as error:
-            answer = error_response(error)
+            answer = failure(scope, error)
         await self._as_app(answer)(scope, receive, send)
 
     async def _handle(self, request: Request, receive: Receive) -> "Struct | ASGIApp":
@@ -129,10 +134,10 @@ class _Endpoint:
         if operation.upload:
             async with aclosing(body_chunks(receive, seconds=config.body_seconds)) as body:
                 return await operation.handler(request, body=body, **given)
-        if operation.body is not None:
+        if operation.body is not None or operation.document is not None:
             check_length(request.headers, config.body_bytes)
             raw = await read_body(receive, bound=config.body_bytes, seconds=config.body_seconds)
-            given["body"] = decode_body(operation.body, raw)
+            given["body"] = raw if operation.body is None else decode_body(operation.body, raw)
         work = partial(operation.handler, request, **given)
         return await until_left(receive, work) if operation.waits else await work()
 
@@ -149,4 +154,4 @@ def json_answer(answer: Any, status: int = 200, headers: Mapping[str, str] | Non
 
 def phrase(status: int) -> str:
     """What a status is called."""
-    return HTTPStatus(status).phrase
+    return _NOT_REGISTERED.get(status) or HTTPStatus(status).phrase

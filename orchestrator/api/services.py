@@ -1,6 +1,7 @@
 """What the HTTP surface needs from the rest of the daemon, as narrow ports; the daemon plugs the real ones in."""
 
 import math
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol
@@ -10,6 +11,7 @@ from msgspec import Struct
 from agents.messages import ModelReply, ModelRequest, Usage
 from agents.port import Flow, Priority, Receipt, ReplyStream
 from orchestrator.api.identity import Client
+from orchestrator.policy.allowance import Allowances
 from orchestrator.views.jobs import JobList, JobRequest, JobView
 from orchestrator.views.queue import CapabilitiesView, QueueView
 from orchestrator.views.runs import RunDetail, RunPage, RunRequest, RunView
@@ -40,8 +42,10 @@ class Runs(Protocol):
         job: str = "",
         cursor: str = "",
         size: int = 100,
+        within: str = "",
     ) -> RunPage:
-        """Runs that match, the newest first; empty filters match all. Raises `InvalidLimits` for a bad cursor."""
+        """Runs that match, the newest first; empty filters match all. Where `within` names a tenant, there are no others
+        than its runs, in the counts as well. Raises `InvalidLimits` for a bad cursor."""
         ...
 
     async def cancel(self, run: str, reason: Literal["cancelled", "interrupted"] = "cancelled") -> RunView:
@@ -117,7 +121,13 @@ class CallPort(Protocol):
     ) -> ModelReply: ...
 
     def stream(
-        self, request: ModelRequest, *, deadline: float = math.inf, priority: Priority | None = None
+        self,
+        request: ModelRequest,
+        *,
+        deadline: float = math.inf,
+        priority: Priority | None = None,
+        restartable: bool = True,
+        receipt: Receipt | None = None,
     ) -> AbstractAsyncContextManager[ReplyStream]: ...
 
 
@@ -166,6 +176,8 @@ class Services(Struct, frozen=True, kw_only=True):
 
     `identify` says by a request's headers whose it is; it raises `Unauthorized`, `Forbidden`, and `InvalidLimits` for a
     tenant's name that is none. `open_metrics`: `/metrics` asks for no key.
+    `max_tokens` is a model's own bound on its output in tokens, None where none is configured; `allowances` what a
+    tenant has left where that model is served; `wall` the time in seconds since the epoch.
     """
 
     runs: Runs
@@ -180,3 +192,6 @@ class Services(Struct, frozen=True, kw_only=True):
     identify: Callable[[Mapping[str, str]], Client]
     budgets: Budgets
     open_metrics: bool = False
+    max_tokens: Callable[[str], int | None] = lambda model: None
+    allowances: Callable[[str, str], Allowances] = lambda model, tenant: {}
+    wall: Callable[[], float] = time.time

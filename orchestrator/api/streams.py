@@ -19,6 +19,7 @@ from typing import Final
 import trio
 from msgspec import Struct
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from agents.errors import HeadraceError
@@ -84,6 +85,10 @@ class Stream:
     def last_words(self, error: Exception | None) -> bytes | None:
         """What ends the body after a failure, or (None) when the surface closes; None cuts it off."""
         raise NotImplementedError
+
+    def refusal(self, error: Exception) -> Response:
+        """The answer, where a failure comes before the head is out."""
+        return error_response(error)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = _Body(self, scope, send)
@@ -182,7 +187,7 @@ class _Body:
         await self._send(head)
 
     async def _refuse(self, error: Exception) -> None:
-        response = error_response(error)
+        response = self._stream.refusal(error)
         await self._send(
             {"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers}
         )

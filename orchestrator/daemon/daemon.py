@@ -29,7 +29,7 @@ from orchestrator.api.server import closing_listeners, listen, serve_http
 from orchestrator.api.services import Services
 from orchestrator.api.surface import HttpConfig
 from orchestrator.board import Board
-from orchestrator.catalogue import Catalogue
+from orchestrator.catalogue import ANY_MODEL, Catalogue
 from orchestrator.config.build import build_backends, build_catalogue
 from orchestrator.config.catalogue import prices_of
 from orchestrator.config.find import data_dir
@@ -45,6 +45,7 @@ from orchestrator.garbage import tune_collector
 from orchestrator.instruments.log import LogHook
 from orchestrator.jobs.plan import JobsConfig
 from orchestrator.jobs.service import JobService
+from orchestrator.policy.allowance import Allowances, allowances
 from orchestrator.router import Router
 from orchestrator.runs.service import RunsConfig, RunService
 

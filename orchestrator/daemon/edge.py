@@ -75,8 +75,16 @@ class _CountedPort:
 
     @asynccontextmanager
     async def stream(
-        self, request: ModelRequest, *, deadline: float = math.inf, priority: Priority | None = None
+        self,
+        request: ModelRequest,
+        *,
+        deadline: float = math.inf,
+        priority: Priority | None = None,
+        restartable: bool = True,
+        receipt: Receipt | None = None,
     ) -> AsyncGenerator[ReplyStream, None]:
         with self._edge.counted():
-            async with self._port.stream(request, deadline=deadline, priority=priority) as stream:
+            async with self._port.stream(
+                request, deadline=deadline, priority=priority, restartable=restartable, receipt=receipt
+            ) as stream:
                 yield stream

@@ -35,6 +35,7 @@ _OUTPUT_BOUNDS: Final[Mapping[Dialect, tuple[str, ...]]] = {
     "responses": ("max_output_tokens",),
     "messages": ("max_tokens",),
 }
+"""The names of the member that bounds the output, the newest first; the last is used where the program used none."""
 _WORDS: Final[Mapping[type, str]] = {str: "a string", bool: "true or false", int: "a whole number"}
 _NULL: Final = b"null"
 
@@ -90,6 +91,15 @@ def parse_request(body: bytes, dialect: Dialect, headers: Mapping[str, str] | No
     )
 
 
+def bounded(wire: WireRequest, max_tokens: int) -> WireRequest:
+    """The request with its output bounded to this many tokens, under the name that the program used."""
+    names = _OUTPUT_BOUNDS.get(wire.dialect, ())
+    used = [name for name in names if _given(wire.fields, name) is not None]
+    raw = Raw(str(max_tokens).encode())
+    fields = {**wire.fields, **dict.fromkeys(used or names[-1:], raw)}
+    return WireRequest(wire.dialect, fields, wire.input_bytes, wire.headers)
+
+
 _NEVER_STREAMED: Final = frozenset({"embeddings", "count_tokens"})
 
 
@@ -131,7 +141,7 @@ def _check_items(fields: Mapping[str, Raw], name: str, *, text: bool) -> None:
     if not items:
         raise BadRequestBody(name, expected, code="empty_array")
     for index, item in enumerate(items):
-        if memoryview(item)[:1] != b"{":
+        if bytes(item)[:1] != b"{":
             raise BadRequestBody(f"{name}[{index}]", "must be an object", code="invalid_type")
 
 

@@ -114,6 +114,16 @@ class Admission:
         """Puts other caps in force. Nobody who waits already is sent away."""
         self._config = config
 
+    @property
+    def tenant_calls(self) -> int:
+        """How many calls of HTTP callers one tenant may have waiting."""
+        return self._config.tenant_calls
+
+    @property
+    def room(self) -> int:
+        """How many more calls of HTTP callers may wait, whosever they are."""
+        return max(0, self._config.calls - self.all.http_calls)
+
     def waiting(self, tenant: str) -> Waiting:
         """What the tenant has waiting."""
         entry = self._tenants.get(tenant)

@@ -241,6 +241,11 @@ class LimitSet:
 
     # Seeing
 
+    @property
+    def windows(self) -> Sequence[Window]:
+        """The limits, each with its books; to be read only."""
+        return self._windows
+
     def used(self, now: float) -> Mapping[str, float]:
         """Logged and held, as a share of each limit, by its name."""
         return {window.name: window.taken(now) / window.amount for window in self._windows}
