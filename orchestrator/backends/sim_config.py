@@ -58,7 +58,8 @@ class SimLimit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `reconciled` (the same, reserved, and set to what was used at the end, at the place in time of the admission) or
     `as_produced` (input at admission, output as it is produced; a full window admits nobody).
     `window` adds enforcement over shorter windows in proportion, as some providers do (1 to 10 s of a minute's limit).
-    `counts_refused` also counts the calls that the provider itself refused by a limit.
+    `counts_refused` also counts the calls that the provider itself refused by a limit. `free_cached` leaves out input
+    that was read from the prefix cache, as Anthropic's input limit does.
     """
 
     kind: LimitKind
@@ -68,6 +69,7 @@ class SimLimit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     counted: Counted = "reconciled"
     window: float | None = None
     counts_refused: bool = False
+    free_cached: bool = False
 
     def __post_init__(self) -> None:
         _positive(f"limits.{self.kind}.amount", self.amount)
@@ -88,11 +90,11 @@ class FaultRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     - `silence`: the request is read and never answered; after `seconds` (0: never) the connection closes.
     - `status`: an error answer of `status` and structured `code`, without rate-limit headers.
     - `slow_headers`: response headers come `seconds` later.
-    - `heartbeats`: a comment every `seconds` while no token comes.
+    - `heartbeats`: a comment (to Anthropic's clients a `ping`) every `seconds` while no token comes.
     - `stall`: nothing for `seconds` after `after_tokens` tokens.
     - `truncate`: the stream ends after `after_tokens` tokens without saying so; `reset` ends it with a TCP reset.
     - `error_event`: an error object with `status` and `code` inside the stream of status 200, after `after_tokens`.
-    - `duplicate_usage`: usage is reported twice. `no_usage`: it is not reported.
+    - `duplicate_usage`: the event that reports usage comes twice. `no_usage`: it is not reported.
     """
 
     fault: FaultKind
@@ -173,8 +175,9 @@ class SimConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `instant`: no delays, one checkpoint and a fixed answer, for benchmarks. `exact_tokens`: a token is exactly 4
     bytes; otherwise the provider's own tokenizer counts, and clients' estimates are honestly imprecise.
     `tool_calls`: the probability that a request with tools is answered by a tool call; at most `tool_rounds` times
-    after one user message, then with text that contains the results. `prefix_cache`: how many message prefixes the
-    cache holds (0: none), their tokens are reported as cached. `models`: the names served; empty serves any.
+    after one user message, then with text that contains the results. `parallel_tools`: how many tools such an
+    answer calls, unless the request forbids more than one. `prefix_cache`: how many message prefixes the cache holds
+    (0: none), their tokens are reported as cached. `models`: the names served; empty serves any.
     `api_keys`: over HTTP, one of them is asked for unless there is none.
     """
 
@@ -184,6 +187,7 @@ class SimConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     exact_tokens: bool = False
     tool_calls: float = 1.0
     tool_rounds: int = 1
+    parallel_tools: int = 1
     prefix_cache: int = 0
     latency: SimLatency = SimLatency()
     length: SimLength = SimLength()
@@ -195,5 +199,6 @@ class SimConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         _probability("tool_calls", self.tool_calls)
         _positive("tool_rounds", self.tool_rounds)
+        _positive("parallel_tools", self.parallel_tools)
         _positive("prefix_cache", self.prefix_cache, zero=True)
         _positive("max_concurrency", self.max_concurrency)

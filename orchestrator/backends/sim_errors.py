@@ -10,7 +10,8 @@ class SimError(Exception):
     """An error answer: what a real provider puts into the status line, the headers and the error object.
 
     `readings` is None where the answer carries no rate-limit headers. `in_stream` marks an error object inside a
-    stream that began with status 200. `type` and `code` are structured, the message is prose.
+    stream that began with status 200. `type` and `code` are structured, `param` is the path of the field that is
+    wrong, the message is prose.
     """
 
     def __init__(
@@ -23,6 +24,7 @@ class SimError(Exception):
         retry_after: float | None = None,
         readings: tuple[Reading, ...] | None = None,
         in_stream: bool = False,
+        param: str | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -31,6 +33,7 @@ class SimError(Exception):
         self.retry_after = retry_after
         self.readings = readings
         self.in_stream = in_stream
+        self.param = param
 
 
 class Hangup(Exception):
@@ -41,9 +44,14 @@ class Hangup(Exception):
         self.reset = reset
 
 
-def invalid(message: str, code: str = "invalid_value", status: int = 400) -> SimError:
+def invalid(message: str, code: str = "invalid_value", status: int = 400, *, param: str | None = None) -> SimError:
     """A request that is refused as it is."""
-    return SimError(status, message, code=code)
+    return SimError(status, message, code=code, param=param)
+
+
+def wrong(field: str, what: str) -> SimError:
+    """A request that is refused for one field, by its path."""
+    return invalid(f"{field}: {what}", param=field)
 
 
 def throttled(refusal: Refusal, readings: tuple[Reading, ...]) -> SimError:

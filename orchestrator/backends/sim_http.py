@@ -22,11 +22,15 @@ _SEND_BUFFER = 65_536
 
 
 class BadRequest(Exception):
-    """A request that HTTP itself refuses; the connection ends after the answer."""
+    """A request that HTTP itself refuses; the connection ends after the answer.
 
-    def __init__(self, status: int, message: str) -> None:
+    `request` is as much of it as was read: whoever asked is answered in his own words even so.
+    """
+
+    def __init__(self, status: int, message: str, request: "HttpRequest") -> None:
         super().__init__(message)
         self.status = status
+        self.request = request
 
 
 class HttpRequest:
@@ -34,10 +38,10 @@ class HttpRequest:
 
     __slots__ = ("body", "headers", "method", "path")
 
-    def __init__(self, head: h11.Request, body: bytes) -> None:
-        self.method = head.method.decode("ascii")
-        self.path = head.target.decode("ascii", "replace").partition("?")[0]
-        self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
+    def __init__(self, head: h11.Request | None = None, body: bytes = b"") -> None:
+        self.method = head.method.decode("ascii") if head else ""
+        self.path = head.target.decode("ascii", "replace").partition("?")[0] if head else ""
+        self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers} if head else {}
         self.body = body
 
 
@@ -58,7 +62,7 @@ class HttpConnection:
             try:
                 return await self._receive()
             except h11.RemoteProtocolError as error:
-                raise BadRequest(error.error_status_hint, str(error)) from None
+                raise BadRequest(error.error_status_hint, str(error), HttpRequest()) from None
             except trio.BrokenResourceError:
                 pass
         return None
@@ -70,14 +74,14 @@ class HttpConnection:
         self._bodiless = head.method == b"HEAD"
         length = next((value for name, value in head.headers if name == b"content-length"), b"0")
         if int(length) > MAX_BODY:  # h11 has checked that it is a number of sane length
-            raise BadRequest(413, f"the body is larger than {MAX_BODY} bytes")
+            raise BadRequest(413, f"the body is larger than {MAX_BODY} bytes", HttpRequest(head))
         if self._h11.they_are_waiting_for_100_continue:
             await self._send(h11.InformationalResponse(status_code=100, headers=[]))
         body = bytearray()
         while isinstance(part := await self._next_event(), h11.Data):
             body += part.data
             if len(body) > MAX_BODY:
-                raise BadRequest(413, f"the body is larger than {MAX_BODY} bytes")
+                raise BadRequest(413, f"the body is larger than {MAX_BODY} bytes", HttpRequest(head))
         return HttpRequest(head, bytes(body)) if isinstance(part, h11.EndOfMessage) else None
 
     async def _next_event(self) -> h11.Event | None:

@@ -55,16 +55,18 @@ class EnforcedLimit:
                 raise InvalidLimits(f"limits.{limit.kind}.window", f"holds {amount:.2f} of the limit, less than 1")
             self._short = meter(limit.algorithm, amount, limit.window)
 
-    def amount(self, given: int, output: int) -> int:
-        """What a call with that input and output counts against this limit."""
+    def amount(self, given: int, output: int, cached: int = 0) -> int:
+        """What a call with that input, of it cached, and output counts against this limit."""
         kind = self.limit.kind
         if kind == "requests":
             return 1
+        if self.limit.free_cached:
+            given -= min(given, cached)
         return (given if kind != "output_tokens" else 0) + (output if kind != "input_tokens" else 0)
 
-    def at_arrival(self, given: int, max_output: int) -> int:
+    def at_arrival(self, given: int, max_output: int, cached: int = 0) -> int:
         """What it counts when it is admitted."""
-        return self.amount(given, 0 if self.limit.counted == "as_produced" else max_output)
+        return self.amount(given, 0 if self.limit.counted == "as_produced" else max_output, cached)
 
     def wait(self, now: float, need: float) -> float:
         """Seconds until `need` is admitted; one unit of room is the least that anybody needs.
@@ -105,10 +107,11 @@ class EnforcedLimit:
 class Grant:
     """An admitted call: what it counts so far. `output` is what it has produced."""
 
-    __slots__ = ("given", "held", "open", "output")
+    __slots__ = ("cached", "given", "held", "open", "output")
 
-    def __init__(self, given: int, held: list[tuple[EnforcedLimit, tuple[Entry, ...], int]]) -> None:
+    def __init__(self, given: int, held: list[tuple[EnforcedLimit, tuple[Entry, ...], int]], cached: int = 0) -> None:
         self.given = given
+        self.cached = cached
         self.held = held
         self.output = 0
         self.open = True
@@ -122,12 +125,11 @@ class Enforcer:
         self.max_concurrency = max_concurrency
         self.in_flight = 0
 
-    def admit(self, now: float, given: int, max_output: int) -> Grant | Refusal:
+    def admit(self, now: float, given: int, max_output: int, cached: int = 0) -> Grant | Refusal:
         """Admits a call of `given` input tokens and at most `max_output` output tokens by all limits, or refuses it."""
         if not self.limits and self.max_concurrency is None:
-            self.in_flight += 1
-            return Grant(given, [])
-        needs = [(limit, limit.at_arrival(given, max_output)) for limit in self.limits]
+            return self.exempt(given)
+        needs = [(limit, limit.at_arrival(given, max_output, cached)) for limit in self.limits]
         refusal = self._refusal(now, needs)
         if refusal is not None:
             for limit, need in needs:
@@ -135,7 +137,12 @@ class Enforcer:
                     limit.count(now, need)
             return refusal
         self.in_flight += 1
-        return Grant(given, [(limit, limit.count(now, need), need) for limit, need in needs])
+        return Grant(given, [(limit, limit.count(now, need), need) for limit, need in needs], cached)
+
+    def exempt(self, given: int) -> Grant:
+        """Admits a call that no limit is about."""
+        self.in_flight += 1
+        return Grant(given, [])
 
     def _refusal(self, now: float, needs: list[tuple[EnforcedLimit, int]]) -> Refusal | None:
         if self.max_concurrency is not None and self.in_flight >= self.max_concurrency:
@@ -160,10 +167,10 @@ class Enforcer:
             return
         grant.open = False
         self.in_flight -= 1
-        given = grant.given if worked else 0
+        given, cached = (grant.given, grant.cached) if worked else (0, 0)
         for limit, entries, reserved in grant.held:
             if limit.limit.counted == "reconciled":
-                delta = limit.amount(given, grant.output) - reserved
+                delta = limit.amount(given, grant.output, cached) - reserved
                 if delta:
                     limit.correct(entries, delta, now)
 

@@ -5,7 +5,8 @@ a fixed order: the same request gets the same answer, however calls interleave, 
 same answer, only further. Texts are English-looking filler that quotes the question; with tools it calls them, then
 answers with what they returned; with a `response_format` it writes a valid instance.
 
-A request may fix its own size, which trace replays need: `extra={"x_sim": {"input_tokens": n, "output_tokens": m}}`.
+A request may fix its own size, which trace replays need: `extra={"x_sim": {"input_tokens": n, "output_tokens": m}}`,
+and how many tools its answer calls: `{"tool_calls": k}`.
 """
 
 import hashlib
@@ -20,6 +21,7 @@ from agents.messages import Delta, FinishReason, Message, ModelRequest, ToolCall
 from orchestrator.backends.sim_config import SimConfig
 from orchestrator.backends.sim_schema import instance
 from orchestrator.backends.sim_tokens import Tokenizer, canonical
+from orchestrator.backends.sim_wishes import NONE, ChoiceDelta, Wishes
 
 _TEXT = (
     "the water runs down from high ground and turns a wheel that grinds corn while people wait for their share "
@@ -29,12 +31,19 @@ _TEXT = (
 _WORDS = _TEXT.split()
 _QUOTED = 12
 _SENTENCE = 11
+_MOST_CALLS = 128
+_STRIDE = 0x9E3779B97F4A7C15
+"""What tells the seeds of several answers to one request apart."""
+_THOUGHT = 24
+"""Tokens of a usual thought."""
 
 
 class Plan(msgspec.Struct):
     """One answer, token by token, before it is streamed. Durations in seconds, rates in tokens per second.
 
-    `tokens[i]` is the text of token i; for tool calls `heads` says at which token each call begins.
+    `tokens[i]` is the text of token i, the first `thinking` of them thought aloud; for tool calls `heads` says at which
+    token each call begins. `stopped_by` is the stop sequence that ended it. `choice` numbers the answers to one
+    request, and `others` are those after the first.
     """
 
     input_tokens: int
@@ -45,11 +54,32 @@ class Plan(msgspec.Struct):
     rate: float
     heads: list[tuple[int, str, str]] = []
     cached: int = 0
+    written: int | None = None
+    thinking: int = 0
+    stopped_by: str | None = None
+    choice: int = 0
+    others: list["Plan"] = []
+
+    @property
+    def output_tokens(self) -> int:
+        """What the request's answers are together."""
+        return len(self.tokens) + sum(len(other.tokens) for other in self.others)
 
     def deltas(self, start: int, end: int) -> tuple[Delta, ...]:
         """What tokens [start, end) add to the answer."""
+        cut = min(max(start, self.thinking), end)
+        found: list[Delta] = []
+        if start < cut:
+            found.append(Delta(reasoning="".join(self.tokens[start:cut])))
+        if cut < end:
+            found.append(self._spoken(cut, end))
+        if self.choice:
+            return tuple(ChoiceDelta(d.text, d.reasoning, d.tool_calls, choice=self.choice) for d in found)
+        return tuple(found)
+
+    def _spoken(self, start: int, end: int) -> Delta:
         if not self.heads:
-            return (Delta("".join(self.tokens[start:end])),)
+            return Delta("".join(self.tokens[start:end]))
         found = []
         for index, (first, call_id, name) in enumerate(self.heads):
             last = self.heads[index + 1][0] if index + 1 < len(self.heads) else len(self.tokens)
@@ -58,19 +88,20 @@ class Plan(msgspec.Struct):
                 text = "".join(self.tokens[low:high])
                 opens = low == first
                 found.append(ToolCallDelta(index, call_id if opens else "", name if opens else "", text))
-        return (Delta(tool_calls=tuple(found)),)
+        return Delta(tool_calls=tuple(found))
 
     def message(self) -> Message:
         """The whole answer."""
+        reasoning = "".join(self.tokens[: self.thinking])
         if not self.heads:
-            return Message("assistant", "".join(self.tokens))
+            return Message("assistant", "".join(self.tokens[self.thinking :]), reasoning=reasoning)
         ends = [head[0] for head in self.heads[1:]] + [len(self.tokens)]
         calls = [
             ToolCall(call_id, name, "".join(self.tokens[first:end]))
             for (first, call_id, name), end in zip(self.heads, ends, strict=True)
             if first < len(self.tokens)
         ]
-        return Message("assistant", tool_calls=tuple(calls))
+        return Message("assistant", tool_calls=tuple(calls), reasoning=reasoning)
 
     def malformed(self) -> tuple[str, ...]:
         """The ids of calls whose arguments `max_tokens` cut short."""
@@ -86,10 +117,15 @@ class SimModel:
         self._config = config
         self._tokenizer = Tokenizer(config.exact_tokens)
 
-    def plan(self, request: ModelRequest) -> Plan:
+    def plan(self, request: ModelRequest, wishes: Wishes = NONE) -> Plan:
         """The answer to a request, with its timing. Raises `ValueError` for one that asks for the impossible."""
+        plan = self._plan(request, wishes, 0)
+        plan.others = [self._plan(request, wishes, choice) for choice in range(1, wishes.choices)]
+        return plan
+
+    def _plan(self, request: ModelRequest, wishes: Wishes, choice: int) -> Plan:
         config = self._config
-        digest = _digest(config.seed, request)
+        digest = (_digest(config.seed, request) + choice * _STRIDE) % 2**64
         rng = Random(digest)
         latency, length = config.latency, config.length
         delay = latency.first_token * rng.lognormvariate(0.0, latency.spread)
@@ -98,7 +134,7 @@ class SimModel:
         fixed = _fixed_size(request)
         wanted = fixed.get("output_tokens", wanted)
         max_output = request.max_tokens or length.default_max
-        tools = self._tools_to_call(request, rng)
+        tools = self._tools_to_call(request, wishes, rng)
         heads: list[tuple[int, str, str]] = []
         if tools:
             tokens, heads = self._tool_tokens(tools, digest, rng)
@@ -106,30 +142,58 @@ class SimModel:
             tokens = self._tokenizer.pieces(_structured(request.response_format, rng))
         else:
             tokens = self._text_tokens(request, wanted, max_output, rng)
-        tokens = self._until_stop(tokens, request.stop) if not heads else tokens
+        stopped_by = None
+        if not heads:
+            tokens, stopped_by = self._until_stop(tokens, request.stop)
+        thought = self._thought(wishes.thinking, digest)
+        tokens = thought + tokens
+        heads = [(first + len(thought), call_id, name) for first, call_id, name in heads]
         finish: FinishReason = "tool_calls" if heads else "stop"
         if len(tokens) > max_output:
-            tokens, finish = tokens[:max_output], "length"
+            tokens, finish, stopped_by = tokens[:max_output], "length", None
             heads = [head for head in heads if head[0] < max_output]
-        given = fixed.get("input_tokens") or self._tokenizer.count_input(request)
-        return Plan(given, max_output, tokens, finish, delay, rate, heads)
+        plan = Plan(self.count_input(request, wishes), max_output, tokens, finish, delay, rate, heads)
+        plan.thinking = min(len(thought), len(tokens))
+        plan.stopped_by, plan.choice = stopped_by, choice
+        return plan
 
-    def count_input(self, request: ModelRequest) -> int:
-        """The request's input tokens, as this provider counts them."""
-        return self._tokenizer.count_input(request)
+    def count_input(self, request: ModelRequest, wishes: Wishes = NONE) -> int:
+        """The request's input tokens, as this provider counts them, or as the request itself fixes them."""
+        fixed = _fixed_size(request).get("input_tokens")
+        return fixed or self._tokenizer.count_input(request) + wishes.image_tokens
 
-    def _tools_to_call(self, request: ModelRequest, rng: Random) -> list[ToolSpec]:
-        """The tools this answer calls: none, as a rule one, or the one that the request insists on."""
+    def count_text(self, text: str) -> int:
+        """The tokens of a text by itself, as for embeddings."""
+        return self._tokenizer.count(text)
+
+    def pieces(self, text: str) -> list[str]:
+        """The tokens of a text, in order."""
+        return self._tokenizer.pieces(text)
+
+    def _thought(self, bound: int, digest: int) -> list[str]:
+        """What the model thinks before it answers; from a source of its own, so that the answer stays the same."""
+        if not bound:
+            return []
+        rng = Random(f"{digest}/thought")
+        wanted = min(bound, max(1, round(_THOUGHT * rng.lognormvariate(0.0, self._config.length.spread))))
+        words = rng.choices(_WORDS, k=2 * wanted + 2)
+        return self._tokenizer.pieces("Let me see: " + " ".join(words))[:wanted]
+
+    def _tools_to_call(self, request: ModelRequest, wishes: Wishes, rng: Random) -> list[ToolSpec]:
+        """The tools this answer calls: none, as many as it may, or the one that the request insists on."""
         chance = rng.random()
         choice = request.tool_choice
         if not request.tools or choice == "none":
             return []
+        exactly = _exact_calls(request)
+        if exactly is not None:
+            return [rng.choice(request.tools) for _ in range(exactly)]
         if isinstance(choice, str) or choice is None:
             if choice != "required" and (
                 _rounds(request) >= self._config.tool_rounds or chance >= self._config.tool_calls
             ):
                 return []
-            return [rng.choice(request.tools)]
+            return [rng.choice(request.tools) for _ in range(self._config.parallel_tools if wishes.parallel else 1)]
         function = choice.get("function")
         named = [t for t in request.tools if isinstance(function, Mapping) and t.name == function.get("name")]
         if not named:
@@ -174,12 +238,16 @@ class SimModel:
                 words[i - 1] += "."
         return pieces(f"{opening} {' '.join(words)}".lstrip())[:wanted]
 
-    def _until_stop(self, tokens: list[str], stop: tuple[str, ...]) -> list[str]:
+    def _until_stop(self, tokens: list[str], stop: tuple[str, ...]) -> tuple[list[str], str | None]:
+        """The tokens before the first stop sequence, and which one that is."""
         if not stop:
-            return tokens
+            return tokens, None
         text = "".join(tokens)
-        cuts = [at for at in (text.find(s) for s in stop if s) if at >= 0]
-        return self._tokenizer.pieces(text[: min(cuts)]) or [""] if cuts else tokens
+        cuts = [(at, s) for at, s in ((text.find(s), s) for s in stop if s) if at >= 0]
+        if not cuts:
+            return tokens, None
+        at, found = min(cuts)
+        return self._tokenizer.pieces(text[:at]) or [""], found
 
 
 def _digest(seed: int, request: ModelRequest) -> int:
@@ -203,6 +271,13 @@ def _fixed_size(request: ModelRequest) -> dict[str, int]:
     if not isinstance(fixed, dict):
         return {}
     return {k: max(1, v) for k, v in fixed.items() if k in ("input_tokens", "output_tokens") and isinstance(v, int)}
+
+
+def _exact_calls(request: ModelRequest) -> int | None:
+    """How many tools the request wants called, where it says so."""
+    fixed = request.extra.get("x_sim") if request.extra else None
+    calls = fixed.get("tool_calls") if isinstance(fixed, dict) else None
+    return min(calls, _MOST_CALLS) if isinstance(calls, int) and calls >= 0 else None
 
 
 def _since_question(request: ModelRequest) -> list[Message]:

@@ -11,24 +11,29 @@ call is not worked on, and its tokens don't queue up.
 
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import trio
 from msgspec import Struct
 
 from agents.messages import Delta, Message, ModelReply, ModelRequest, Usage
-from orchestrator.backends.sim_cache import PrefixCache
+from orchestrator.backends.sim_cache import Cached, PrefixCache
 from orchestrator.backends.sim_config import SimConfig
 from orchestrator.backends.sim_errors import Hangup, SimError, invalid, throttled
 from orchestrator.backends.sim_faults import CallFaults, Faults
 from orchestrator.backends.sim_limits import EnforcedLimit, Enforcer, Grant, Refusal
 from orchestrator.backends.sim_model import Plan, SimModel
 from orchestrator.backends.sim_stats import SimStatistics
+from orchestrator.backends.sim_wishes import NONE, Wishes
 from orchestrator.policy.feedback import Reading
 
 
 class Sink(Protocol):
     """Where a call's answer goes. Waiting in any of these holds the call up."""
+
+    def admitted(self, usage: Usage) -> None:
+        """The call is admitted: its input is counted, its output is 0; nothing is known of it without usage."""
+        ...
 
     async def headers(self, readings: Sequence[Reading]) -> None:
         """The answer begins, with status 200."""
@@ -44,15 +49,24 @@ class Sink(Protocol):
 
 
 class Answer(Struct, frozen=True):
-    """A complete answer; usage is reported `usage_reports` times."""
+    """A complete answer; usage is reported `usage_reports` times.
+
+    `others` are the further answers of a request that asked for several; `reply.usage` is that of all together.
+    `thinking` counts the output tokens that were thought, `stopped_by` is the stop sequence that ended the first.
+    """
 
     reply: ModelReply
     usage_reports: int
+    others: tuple[ModelReply, ...] = ()
+    thinking: int = 0
+    stopped_by: str | None = None
 
 
 _AFTER_TOKENS = ("stall", "truncate", "error_event")
 _CATCH_UP = 0.05
 """Seconds by which a chunk may be late and the next still on time: timers are; a reader who is later is waited for."""
+
+T = TypeVar("T")
 
 _INSTANT_MESSAGE = Message("assistant", "done")
 _INSTANT_TOKENS = 1
@@ -105,14 +119,42 @@ class SimProvider:
         self._stats.refused["invalid"] += 1
         error.readings = self.readings()
 
-    async def serve(self, request: ModelRequest, sink: Sink) -> Answer:
+    async def serve(self, request: ModelRequest, sink: Sink, wishes: Wishes = NONE) -> Answer:
         """Works one call. Raises `SimError` and `Hangup`; cancelling it is the client going away."""
         if self.config.instant:
             await trio.lowlevel.checkpoint()
             reply = self.serve_instantly(request)
+            sink.admitted(Usage(reply.usage.input, None, None, 0))
             await sink.headers(self.readings())
             await sink.deltas((Delta(reply.message.content),))
             return Answer(reply, 1)
+        return await self._serve(lambda: self._admit(request, wishes), request.model, sink)
+
+    async def embed(self, model: str, tokens: int, sink: Sink) -> Answer:
+        """Works a call that has input alone: counted by the limits and struck by faults like any other."""
+        if self.config.instant:
+            await trio.lowlevel.checkpoint()
+        return await self._serve(lambda: self._admit_input(model, tokens), model, sink)
+
+    async def count(self, request: ModelRequest, sink: Sink, wishes: Wishes = NONE) -> int:
+        """Counts a request's input tokens, which no limit is about; faults strike as ever."""
+        await self._serve(lambda: self._admit_counting(request, wishes), request.model, sink)
+        return self._model.count_input(request, wishes)
+
+    def count_text(self, text: str) -> int:
+        """The tokens of a text, as this provider counts them."""
+        return self._model.count_text(text)
+
+    def pieces(self, text: str) -> list[str]:
+        """The tokens of a text, in order."""
+        return self._model.pieces(text)
+
+    def check_model(self, model: str) -> None:
+        """Raises `SimError` 404 for a model that is not served."""
+        if self.config.models and model not in self.config.models:
+            raise invalid(f"the model {model!r} does not exist", "model_not_found", 404, param="model")
+
+    async def _serve(self, admit: Callable[[], tuple[Plan, Grant]], model: str, sink: Sink) -> Answer:
         stats = self._stats
         stats.arrived += 1
         number = stats.arrived
@@ -123,9 +165,9 @@ class SimProvider:
         stats.faults.update(faults.keys())
         await self._silence(faults)
         self._refuse_by_fault(faults, (401, 429))
-        plan, grant = self._admit(request)
+        plan, grant = admit()
         try:
-            answer = await self._work(request, plan, grant, faults, rng.uniform(*latency.headers), sink)
+            answer = await self._work(model, plan, grant, faults, rng.uniform(*latency.headers), sink)
         except (SimError, Hangup):
             stats.failed += 1
             raise
@@ -166,27 +208,42 @@ class SimProvider:
         if rule is not None and (not only or rule.status in only):
             raise SimError(rule.status, "a scripted fault", code=rule.code)
 
-    def _admit(self, request: ModelRequest) -> tuple[Plan, Grant]:
+    def _admit(self, request: ModelRequest, wishes: Wishes) -> tuple[Plan, Grant]:
+        plan = self._valid(lambda: self._plan(request, wishes))
+        cached = Cached()
+        if self.config.prefix_cache:
+            cached = self._cache.lookup(request, self._model.count_input, wishes.cache_upto)
+        grant = self._grant(self.now(), plan.input_tokens, plan.max_output * wishes.choices, cached.read)
+        self._cache.remember(cached)
+        plan.cached, plan.written = cached.read, cached.written
+        return plan, grant
+
+    def _admit_input(self, model: str, tokens: int) -> tuple[Plan, Grant]:
+        self._valid(lambda: self.check_model(model))
+        return _without_output(tokens), self._grant(self.now(), tokens, 0)
+
+    def _admit_counting(self, request: ModelRequest, wishes: Wishes) -> tuple[Plan, Grant]:
+        self._valid(lambda: self.check_model(request.model))
+        grant = self._enforcer.exempt(0)
+        self._entered()
+        return _without_output(self._model.count_input(request, wishes)), grant
+
+    def _valid(self, check: Callable[[], T]) -> T:
         try:
-            plan = self._plan(request)
+            return check()
         except SimError as error:
             self.count_invalid(error)
             raise
-        grant = self._grant(self.now(), plan.input_tokens, plan.max_output)
-        if self.config.prefix_cache:
-            plan.cached = self._cache.lookup(request, self._model.count_input)
-        return plan, grant
 
-    def _plan(self, request: ModelRequest) -> Plan:
-        models, context = self.config.models, self.config.length.context
-        if models and request.model not in models:
-            raise invalid(f"the model {request.model!r} does not exist", "model_not_found", 404)
+    def _plan(self, request: ModelRequest, wishes: Wishes) -> Plan:
+        context = self.config.length.context
+        self.check_model(request.model)
         if not request.messages:
-            raise invalid("messages: at least one is needed")
+            raise invalid("messages: at least one is needed", param="messages")
         if request.max_tokens is not None and request.max_tokens < 1:
-            raise invalid("max_tokens: at least 1 is needed")
+            raise invalid("max_tokens: at least 1 is needed", param="max_tokens")
         try:
-            plan = self._model.plan(request)
+            plan = self._model.plan(request, wishes)
         except ValueError as error:
             raise invalid(str(error)) from None
         if context is not None and plan.input_tokens + (request.max_tokens or 1) > context:
@@ -194,20 +251,24 @@ class SimProvider:
             raise invalid(message, "context_length_exceeded")
         return plan
 
-    def _grant(self, now: float, given: int, max_output: int) -> Grant:
+    def _grant(self, now: float, given: int, max_output: int, cached: int = 0) -> Grant:
         stats = self._stats
-        grant = self._enforcer.admit(now, given, max_output)
+        grant = self._enforcer.admit(now, given, max_output, cached)
         if isinstance(grant, Refusal):
             stats.refused[grant.reason] += 1
             raise throttled(grant, self._enforcer.readings(now))
-        stats.admitted += 1
-        stats.in_flight += 1
-        stats.peak_in_flight = max(stats.peak_in_flight, stats.in_flight)
+        self._entered()
         stats.input_tokens.add(now, given)
         return grant
 
+    def _entered(self) -> None:
+        stats = self._stats
+        stats.admitted += 1
+        stats.in_flight += 1
+        stats.peak_in_flight = max(stats.peak_in_flight, stats.in_flight)
+
     async def _work(
-        self, request: ModelRequest, plan: Plan, grant: Grant, faults: CallFaults, headers_after: float, sink: Sink
+        self, model: str, plan: Plan, grant: Grant, faults: CallFaults, headers_after: float, sink: Sink
     ) -> Answer:
         try:
             self._refuse_by_fault(faults)
@@ -219,20 +280,31 @@ class SimProvider:
             headers_after += slow.seconds
         if headers_after:
             await trio.sleep(headers_after)
+        sink.admitted(self._usage(plan, faults, 0))
         await sink.headers(self.readings())
         beat = faults["heartbeats"].seconds if "heartbeats" in faults else 0.0
         uncached = plan.input_tokens - plan.cached
         await self._pause(plan.delay + uncached / self.config.latency.input_rate, beat, sink)
         await self._decode(plan, grant, faults, beat, sink)
-        return self._answer(request, plan, faults)
+        for other in plan.others:
+            await self._decode(other, grant, {}, beat, sink)
+        return self._answer(model, plan, faults)
 
-    def _answer(self, request: ModelRequest, plan: Plan, faults: CallFaults) -> Answer:
-        usage = Usage()
-        if "no_usage" not in faults:
-            cached = plan.cached if self.config.prefix_cache else None
-            usage = Usage(plan.input_tokens - plan.cached, cached, None, len(plan.tokens))
-        reply = ModelReply(plan.message(), plan.finish_reason, usage, request.model, plan.malformed())
-        return Answer(reply, 0 if "no_usage" in faults else 1 + ("duplicate_usage" in faults))
+    def _usage(self, plan: Plan, faults: CallFaults, output: int) -> Usage:
+        if "no_usage" in faults:
+            return Usage()
+        cached = plan.cached if self.config.prefix_cache else None
+        return Usage(plan.input_tokens - plan.cached - (plan.written or 0), cached, plan.written, output)
+
+    def _answer(self, model: str, plan: Plan, faults: CallFaults) -> Answer:
+        usage = self._usage(plan, faults, plan.output_tokens)
+        reply = ModelReply(plan.message(), plan.finish_reason, usage, model, plan.malformed())
+        others = tuple(
+            [ModelReply(p.message(), p.finish_reason, model=model, malformed=p.malformed()) for p in plan.others]
+        )
+        reports = 0 if "no_usage" in faults else 1 + ("duplicate_usage" in faults)
+        thinking = plan.thinking + sum(other.thinking for other in plan.others)
+        return Answer(reply, reports, others, thinking, plan.stopped_by)
 
     async def _decode(self, plan: Plan, grant: Grant, faults: CallFaults, beat: float, sink: Sink) -> None:
         """Streams the tokens; the shared engine's speed is looked at once per chunk."""
@@ -277,3 +349,7 @@ class SimProvider:
             await sink.alive()
             seconds -= beat
         await trio.sleep(max(0.0, seconds))
+
+
+def _without_output(tokens: int) -> Plan:
+    return Plan(tokens, 0, [], "stop", 0.0, 1.0)

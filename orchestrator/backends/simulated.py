@@ -10,12 +10,13 @@ import msgspec
 import trio
 
 from agents.errors import ModelError, Truncated, Unavailable
-from agents.messages import Delta, ModelReply, ModelRequest
+from agents.messages import Delta, ModelReply, ModelRequest, Usage
 from orchestrator.backends.base import Capabilities, Connection, Progress
 from orchestrator.backends.openai_errors import Place, error_from_event, error_from_response
 from orchestrator.backends.sim_config import FaultRule, SimConfig, SimLatency, SimLength, SimLimit
 from orchestrator.backends.sim_errors import Hangup, SimError
 from orchestrator.backends.sim_provider import SimProvider
+from orchestrator.backends.sim_relay import DIALECTS, RelaySink
 from orchestrator.backends.sim_wire import error_object
 from orchestrator.policy.feedback import Reading
 
@@ -43,7 +44,7 @@ class SimulatedBackend:
         return self._name
 
     def capabilities(self) -> Capabilities:
-        return Capabilities("simulated", reports_cached=self.provider.config.prefix_cache > 0)
+        return Capabilities("simulated", reports_cached=self.provider.config.prefix_cache > 0, dialects=DIALECTS)
 
     def connect(self) -> Connection:
         return SimulatedConnection(self.provider)
@@ -67,6 +68,8 @@ class SimulatedConnection:
             raise trio.BusyResourceError("this connection is already sending a request")
         self._busy = True
         try:
+            if request.wire is not None:
+                return await self._relay(request, progress)
             if self._provider.config.instant:
                 return await self._send_instantly(request, progress)
             return await self._send(request, progress)
@@ -89,6 +92,20 @@ class SimulatedConnection:
         for _ in range(answer.usage_reports):
             progress.usage(answer.reply.usage)
         return answer.reply
+
+    async def _relay(self, request: ModelRequest, progress: Progress) -> ModelReply:
+        if self._provider.refuses_connection():
+            await trio.lowlevel.checkpoint()
+            raise Unavailable("the simulated provider refused the connection", worked=False)
+        progress.connected()
+        progress.written()
+        sink = RelaySink(progress)
+        try:
+            return await sink.answer(self._provider, request)
+        except (SimError, Hangup) as error:
+            if isinstance(error, SimError) and error.readings is not None:
+                progress.headers(error.readings)
+            raise _as_adapter(error, sink) from None
 
     async def _send_instantly(self, request: ModelRequest, progress: Progress) -> ModelReply:
         progress.connected()
@@ -117,6 +134,9 @@ class _ToProgress:
         self.began = False
         self.texts: list[str] = []
 
+    def admitted(self, usage: Usage) -> None:
+        """Usage is reported with the whole answer."""
+
     async def headers(self, readings: Sequence[Reading]) -> None:
         self.began = True
         self._progress.headers(readings)
@@ -132,7 +152,7 @@ class _ToProgress:
 _PLACE = Place("the simulated provider")
 
 
-def _as_adapter(error: SimError | Hangup, sink: _ToProgress | None = None) -> ModelError:
+def _as_adapter(error: SimError | Hangup, sink: _ToProgress | RelaySink | None = None) -> ModelError:
     """The error that the adapter raises for this answer on a wire: one judgement for both."""
     partial = "".join(sink.texts) if sink is not None else ""
     if isinstance(error, Hangup):

@@ -262,12 +262,19 @@ def test_patterns_beyond_the_subset_are_declined(pattern: str) -> None:
 def test_the_prefix_cache_knows_a_conversation() -> None:
     """A conversation's earlier messages are cached on the next turn, a stranger's are not; old ones are forgotten."""
     cache, count = PrefixCache(8), Tokenizer().count_input
+
+    def work(request: ModelRequest) -> int:
+        found = cache.lookup(request, count)
+        cache.remember(found)
+        assert found.written is None
+        return found.read
+
     first = ask("A long question about mills and rivers.")
     second = ModelRequest("sim", (*first.messages, Message("assistant", "An answer."), Message("user", "More?")))
-    assert cache.lookup(first, count) == 0
-    assert cache.lookup(second, count) == count(first)
-    assert 0 < cache.lookup(second, count) < count(second)
-    assert cache.lookup(ask("Something else."), count) == 0
+    assert work(first) == 0
+    assert work(second) == count(first)
+    assert 0 < work(second) < count(second)
+    assert work(ask("Something else.")) == 0
     for i in range(8):
-        cache.lookup(ask(f"Filler {i}."), count)
-    assert cache.lookup(first, count) == 0
+        work(ask(f"Filler {i}."))
+    assert work(first) == 0
