@@ -26,6 +26,7 @@ from orchestrator.backends.sim_http import HttpConnection, HttpRequest
 from orchestrator.backends.sim_messages import ask_count, ask_messages, check_version, count_document
 from orchestrator.backends.sim_models import DEFAULT, model_document, models_document
 from orchestrator.backends.sim_provider import SimProvider
+from orchestrator.backends.sim_responses import ask_responses
 from orchestrator.backends.sim_sink import JSON, DocumentSink, StreamSink
 from orchestrator.backends.sim_wire import OpenAIManners
 
@@ -34,6 +35,7 @@ Ask = Callable[[SimProvider, bytes, int], Asked]
 
 _ANSWERED: dict[str, Ask] = {
     "/v1/chat/completions": ask_chat,
+    "/v1/responses": ask_responses,
     "/v1/messages": ask_messages,
 }
 _MODELS = "/v1/models"
