@@ -9,6 +9,7 @@ from agents.messages import WireEvent
 from orchestrator.dialects.chat_tools import ToolCallAssembler, new_call_id
 from orchestrator.dialects.chat_wire import FunctionWire, ToolCallWire, loads
 from orchestrator.dialects.merging import Joined
+from orchestrator.dialects.text import encoded
 
 _decoder = msgspec.json.Decoder()
 
@@ -35,7 +36,7 @@ class ChatAssembler:
         members["choices"] = [self._choices[index].whole() for index in sorted(self._choices)]
         if self._members.get("usage") is not None:
             members["usage"] = self._members["usage"]
-        return msgspec.json.encode(members)
+        return encoded(members)
 
     def _choice(self, wire: Any) -> None:
         if not isinstance(wire, dict):

@@ -14,6 +14,7 @@ from agents.messages import WireEvent
 from orchestrator.dialects.chat_tools import is_json_object
 from orchestrator.dialects.chat_wire import loads
 from orchestrator.dialects.merging import Joined
+from orchestrator.dialects.text import encoded
 
 _decoder = msgspec.json.Decoder()
 
@@ -44,7 +45,7 @@ class MessagesAssembler:
     def document(self) -> bytes:
         blocks = [self._blocks[index].value() for index in sorted(self._blocks)]
         content = blocks or self._message.get("content") or []
-        return msgspec.json.encode({**self._message, "content": content, "usage": self._usage})
+        return encoded({**self._message, "content": content, "usage": self._usage})
 
     def _last(self, wire: dict[str, Any]) -> None:
         others = {name: value for name, value in wire.items() if name not in ("type", "delta", "usage")}

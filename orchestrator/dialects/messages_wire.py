@@ -1,4 +1,4 @@
-"""Events of an answer in Anthropic's messages dialect, decoded to what a canonical reply is made of.
+"""Events of an answer in Anthropic's messages dialect, decoded to what is read of them, and written.
 
 One struct holds the members of all kinds of event: `type` says which are there. An event, block or delta of a type that
 is not known is decoded like any other and passed over, as the API's versioning policy asks for. What the typed decoder
@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from agents.messages import Usage
+from agents.messages import Usage, WireEvent
 from orchestrator.dialects.chat_wire import loads
+from orchestrator.dialects.text import encoded
 
 S = TypeVar("S", bound=Struct)
 
@@ -49,6 +50,7 @@ class MessageWire(Struct):
     """The opening of a stream, or a whole answer."""
 
     type: str = ""
+    id: str | None = None
     model: str | None = None
     content: list[BlockWire] = []
     stop_reason: str | None = None
@@ -74,6 +76,11 @@ _INNER: dict[str, type[Struct]] = {
     "delta": DeltaWire,
     "usage": UsageWire,
 }
+
+
+def named_event(kind: str, **members: Any) -> WireEvent:
+    """An event of that type, named by it, as the API names all of its events."""
+    return WireEvent(kind, encoded({"type": kind, **members}))
 
 
 def decode_event(data: bytes) -> EventWire | None:

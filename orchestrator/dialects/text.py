@@ -3,6 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
+_encode = msgspec.json.Encoder().encode
+
 
 def scrub(text: str) -> str:
     """The text with surrogate pairs joined and every lone half replaced by U+FFFD."""
@@ -24,6 +28,14 @@ def scrubbed(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [scrubbed(item) for item in value]
     return value
+
+
+def encoded(value: Any) -> bytes:
+    """Plain data as JSON; halves that a lenient decoder let through become U+FFFD."""
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return _encode(scrubbed(value))
 
 
 class TextJoiner:
