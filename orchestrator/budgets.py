@@ -10,8 +10,8 @@ concurrent calls of any kind overshoot a tenant's budget by nothing. Where a pro
 maximum is reserved, or what is left of the budget if that is less and still worth an answer; the call then goes out
 with that bound, or it would be none.
 
-Known limits: an image, sound or file that is named by its address has more tokens than its bytes here, so a call with
-one may cost more than was reserved. What is reported is what counts, so the next call finds the budget overdrawn.
+Known limits: a call may cost more than was reserved for it where its input cannot be bounded (see
+`orchestrator.dialects.input_bound`). What is reported is what counts, so the next call finds the budget overdrawn.
 
 Nothing here knows a clock or a disk: `wall` is passed in, and `budget_file` keeps what was spent.
 """
@@ -24,11 +24,10 @@ from msgspec import Struct
 
 from agents.budget import Amounts, Blocked, Exhausted, Limits, Reservation, Scope
 from agents.errors import BudgetExceeded, InvalidLimits
-from agents.messages import Usage, WireRequest
+from agents.messages import Usage
 from agents.model_need import model_need, settlement
 from agents.money import Price, Prices
 from agents.reserve import when_room
-from agents.size import INDENT, MESSAGE_TOKENS, REQUEST_TOKENS, TOOL_TOKENS
 from agents.spec import DEFAULT_MAX_TOKENS
 
 Per = Literal["day", "month", "ever"]
@@ -263,22 +262,3 @@ class _Node(Scope):
     @parent.setter
     def parent(self, parent: Scope | None) -> None:
         assert parent is None
-
-
-_SCHEMAS: Final = ("tools", "functions", "response_format", "text", "output_config", "output_format")
-
-
-def wire_input_bound(wire: WireRequest) -> int:
-    """The most input tokens that a byte-level tokenizer can make of a program's request; see `agents.size`.
-
-    Its text has at most as many tokens as bytes. A template writes something around each message and each tool, and may
-    print schemas with indentation.
-    """
-    tokens = REQUEST_TOKENS + wire.input_bytes
-    for name, value in wire.fields.items():
-        raw = bytes(value)
-        if name in _SCHEMAS:
-            tokens += INDENT * len(raw) + TOOL_TOKENS * raw.count(b'"name"')
-        elif name in ("messages", "input", "system", "instructions"):
-            tokens += MESSAGE_TOKENS * (1 + raw.count(b'"role"') + raw.count(b'"type"'))
-    return tokens

@@ -15,7 +15,9 @@ from starlette.routing import Route
 
 from agents.messages import Delta, ModelReply, ModelRequest
 from agents.port import Flow, Priority
+from orchestrator.api.identity import Client, client_of
 from orchestrator.api.operations import Operation
+from orchestrator.api.scoping import priority_for
 from orchestrator.api.services import CallPort, Services
 from orchestrator.api.streams import EventStream, ServerEvent
 from orchestrator.policy.checks import require
@@ -37,7 +39,7 @@ def routes(services: Services) -> list[Route]:
     """Single calls."""
 
     async def call(request: Request, body: CallRequest) -> CallReply | EventStream:
-        port, wanted, deadline = _prepared(services, body)
+        port, wanted, deadline = _prepared(services, client_of(request.scope), body)
         if body.stream:
             return EventStream(_streamed(port, wanted, deadline), patience=PATIENCE)
         return CallReply(reply=await port.call(wanted, deadline=deadline))
@@ -52,14 +54,14 @@ def routes(services: Services) -> list[Route]:
             answer=CallReply,
             events={"delta": Delta, "reset": Nothing, "reply": ModelReply, "error": ErrorAnswer},
             waits=True,
-            errors=(404, 413, 429, 502, 503, 504),
+            errors=(403, 404, 413, 429, 502, 503, 504),
         ).route(),
     ]
 
 
-def _prepared(services: Services, asked: CallRequest) -> tuple[CallPort, ModelRequest, float]:
-    """The port, the request and its deadline on trio's clock. Raises `InvalidLimits`, `UnknownModel`."""
-    check_name("tenant", asked.tenant)
+def _prepared(services: Services, client: Client, asked: CallRequest) -> tuple[CallPort, ModelRequest, float]:
+    """The port, the request and its deadline on trio's clock. Raises `Forbidden`, `InvalidLimits`, `UnknownModel`."""
+    tenant = check_name("tenant", client.tenant_for(asked.tenant))
     for field in ("job", "run"):
         if getattr(asked, field):
             check_name(field, getattr(asked, field))
@@ -70,9 +72,9 @@ def _prepared(services: Services, asked: CallRequest) -> tuple[CallPort, ModelRe
     if asked.request.max_tokens is not None:
         require("request.max_tokens", asked.request.max_tokens, at_least=1, at_most=MOST_TOKENS)
     wanted = None if asked.priority is None else Priority[asked.priority.upper()]
-    priority = services.priority(asked.tenant, wanted)
+    priority = priority_for(services, client, tenant, wanted)
     request = msgspec.structs.replace(asked.request, model=services.model(asked.request.model))
-    port = services.calls.port(Flow(asked.tenant, asked.job, asked.run), priority, agent=False)
+    port = services.calls.port(Flow(tenant, asked.job, asked.run), priority, agent=False)
     return port, request, deadline
 
 

@@ -7,7 +7,7 @@ from agents.messages import ModelRequest, Usage
 from agents.port import Receipt
 from orchestrator.api.gateway_asked import Asked
 from orchestrator.api.services import Services
-from orchestrator.budgets import wire_input_bound
+from orchestrator.dialects.input_bound import input_bound
 from orchestrator.dialects.parse import bounded
 
 
@@ -35,7 +35,7 @@ async def spending(services: Services, asked: Asked) -> AsyncGenerator[Spending,
     held = await services.budgets.reserve_call(
         asked.flow.tenant,
         asked.model,
-        input_tokens=wire_input_bound(asked.parsed.wire),
+        input_tokens=input_bound(asked.parsed.wire),
         max_tokens=0 if asked.dialect == "embeddings" else asked.parsed.max_tokens,
         choices=asked.parsed.choices,
     )
@@ -46,7 +46,7 @@ async def spending(services: Services, asked: Asked) -> AsyncGenerator[Spending,
     try:
         yield spent
     finally:
-        held.settle(spent.usage, worked=spent.receipt.sent is not False)
+        held.settle(spent.usage, worked=bool(spent.receipt.sent))
 
 
 def _within(request: ModelRequest, asked: Asked, bound: int | None) -> ModelRequest:

@@ -16,7 +16,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from orchestrator.api.identity import client_of
 from orchestrator.api.operations import Operation, json_answer
+from orchestrator.api.scoping import job_for, own_job, own_jobs
 from orchestrator.api.services import Services
 from orchestrator.api.streams import LINES, EventStream, LineStream, ServerEvent
 from orchestrator.jobs.record import JobLine
@@ -40,36 +42,39 @@ def routes(services: Services) -> list[Route]:
     """The routes under `/api/jobs`."""
     jobs = services.jobs
 
+    def own(request: Request) -> str:
+        return own_job(jobs, client_of(request.scope), request.path_params["job"]).job
+
     async def create_job(request: Request, body: JobRequest) -> Response:
-        view = await jobs.create(body)
+        view = await jobs.create(job_for(services, client_of(request.scope), body))
         return json_answer(view, 201, {"location": f"/api/jobs/{quote(view.job, safe='')}"})
 
     async def list_jobs(request: Request) -> JobList:
-        return jobs.list()
+        return own_jobs(jobs, client_of(request.scope))
 
     async def show_job(request: Request) -> JobView:
-        return jobs.view(_job(request))
+        return own_job(jobs, client_of(request.scope), request.path_params["job"])
 
     async def follow_job(request: Request) -> EventStream:
-        return EventStream(_events(jobs.watch(_job(request))))
+        return EventStream(_events(jobs.watch(own(request))))
 
     async def upload_inputs(request: Request, body: AsyncGenerator[bytes, None], query: UploadQuery) -> JobView:
-        return await jobs.upload(_job(request), query.offset, body)
+        return await jobs.upload(own(request), query.offset, body)
 
     async def complete_inputs(request: Request) -> JobView:
-        return await jobs.complete(_job(request))
+        return await jobs.complete(own(request))
 
     async def read_results(request: Request, query: ResultsQuery) -> LineStream:
-        return LineStream(jobs.results(_job(request), query.offset, follow=query.follow))
+        return LineStream(jobs.results(own(request), query.offset, follow=query.follow))
 
     async def cancel_job(request: Request) -> JobView:
-        return await jobs.cancel(_job(request))
+        return await jobs.cancel(own(request))
 
     async def retry_job(request: Request) -> JobView:
-        return await jobs.retry(_job(request))
+        return await jobs.retry(own(request))
 
     async def remove_job(request: Request) -> Response:
-        await jobs.remove(_job(request))
+        await jobs.remove(own(request))
         return Response(status_code=204)
 
     one = "/api/jobs/{job}"
@@ -82,7 +87,7 @@ def routes(services: Services) -> list[Route]:
             body=JobRequest,
             answer=JobView,
             status=201,
-            errors=(404, 409, 503, 507),
+            errors=(403, 404, 409, 503, 507),
         ),
         Operation("GET", "/api/jobs", list_jobs, "List jobs, the newest first", answer=JobList),
         Operation("GET", one, show_job, "Show a job", answer=JobView, errors=(404,)),
@@ -136,11 +141,6 @@ def routes(services: Services) -> list[Route]:
         ),
     )
     return [operation.route() for operation in operations]
-
-
-def _job(request: Request) -> str:
-    job: str = request.path_params["job"]
-    return job
 
 
 async def _events(views: AsyncGenerator[JobView, None]) -> AsyncGenerator[ServerEvent, None]:

@@ -9,7 +9,9 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.routing import Route
 
+from orchestrator.api.identity import Client, client_of
 from orchestrator.api.operations import Operation
+from orchestrator.api.scoping import capabilities_for, queue_for
 from orchestrator.api.services import Services
 from orchestrator.api.streams import EventStream, ServerEvent
 from orchestrator.views.queue import CapabilitiesView, QueueView
@@ -25,13 +27,13 @@ def routes(services: Services) -> list[Route]:
     """What is looked at, and never changed."""
 
     async def queue(request: Request) -> QueueView:
-        return services.queue()
+        return queue_for(services, client_of(request.scope))
 
     async def queue_events(request: Request, query: Pace) -> EventStream:
-        return EventStream(_again_and_again(services, query.every))
+        return EventStream(_again_and_again(services, client_of(request.scope), query.every))
 
     async def capabilities(request: Request) -> CapabilitiesView:
-        return services.capabilities()
+        return capabilities_for(services, client_of(request.scope))
 
     return [
         Operation("GET", "/api/queue", queue, "Who waits for what", answer=QueueView).route(),
@@ -49,10 +51,10 @@ def routes(services: Services) -> list[Route]:
     ]
 
 
-async def _again_and_again(services: Services, every: float) -> AsyncGenerator[ServerEvent, None]:
+async def _again_and_again(services: Services, client: Client, every: float) -> AsyncGenerator[ServerEvent, None]:
     due = trio.current_time()
     while True:
-        yield ServerEvent(msgspec.json.encode(services.queue()))
+        yield ServerEvent(msgspec.json.encode(queue_for(services, client)))
         # a reader that was slow gets the next one now, and none of those it missed
         due = max(due + every, trio.current_time())
         await trio.sleep_until(due)

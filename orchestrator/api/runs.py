@@ -13,7 +13,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from agents import events
+from orchestrator.api.identity import client_of
 from orchestrator.api.operations import Operation, json_answer
+from orchestrator.api.scoping import own_run, run_for
 from orchestrator.api.services import Observed, Runs, Services
 from orchestrator.api.streams import EventStream, ServerEvent, last_event_id
 from orchestrator.views.runs import RunDetail, RunPage, RunRequest, RunView
@@ -79,22 +81,34 @@ def routes(services: Services) -> list[Route]:
     """The routes under `/api/runs`."""
     runs = services.runs
 
+    def own(request: Request) -> str:
+        return own_run(runs, client_of(request.scope), request.path_params["run"]).run
+
     async def start(request: Request, body: RunRequest) -> Response:
-        view = await runs.start(body)
+        view = await runs.start(run_for(services, client_of(request.scope), body))
         return json_answer(view, 201, {"location": f"/api/runs/{quote(view.run, safe='')}"})
 
     async def page(request: Request, query: RunsQuery) -> RunPage:
-        return runs.page(observed=query.state, tenant=query.tenant, job=query.job, cursor=query.cursor, size=query.size)
+        client = client_of(request.scope)
+        within = "" if client.admin else client.tenant
+        return runs.page(
+            observed=query.state,
+            tenant=query.tenant,
+            job=query.job,
+            cursor=query.cursor,
+            size=query.size,
+            within=within,
+        )
 
     async def show(request: Request, query: WaitQuery) -> RunDetail:
-        return await _detail(runs, request.path_params["run"], query.wait)
+        return await _detail(runs, own(request), query.wait)
 
     async def cancel(request: Request, query: CancelQuery) -> RunView:
-        return await runs.cancel(request.path_params["run"], query.reason)
+        return await runs.cancel(own(request), query.reason)
 
     async def follow(request: Request, query: EventsQuery) -> EventStream:
-        run, after = request.path_params["run"], last_event_id(request) or query.after
-        runs.view(run)  # an unknown run is an answer of its own, not the end of a stream
+        # an unknown run is an answer of its own, not the end of a stream
+        run, after = own(request), last_event_id(request) or query.after
         return EventStream(_server_events(runs.events(run, after, follow=query.follow)))
 
     return [
@@ -106,7 +120,7 @@ def routes(services: Services) -> list[Route]:
             body=RunRequest,
             answer=RunView,
             status=201,
-            errors=(404, 409, 429, 503),
+            errors=(403, 404, 409, 429, 503),
         ).route(),
         Operation("GET", "/api/runs", page, "List runs, the newest first", query=RunsQuery, answer=RunPage).route(),
         Operation(

@@ -44,8 +44,10 @@ class Runs(Protocol):
         size: int = 100,
         within: str = "",
     ) -> RunPage:
-        """Runs that match, the newest first; empty filters match all. Where `within` names a tenant, there are no others
-        than its runs, in the counts as well. Raises `InvalidLimits` for a bad cursor."""
+        """Runs that match, the newest first; empty filters match all. Raises `InvalidLimits` for a bad cursor.
+
+        Where `within` names a tenant, the runs of all others do not exist, in the counts by state either.
+        """
         ...
 
     async def cancel(self, run: str, reason: Literal["cancelled", "interrupted"] = "cancelled") -> RunView:
@@ -164,7 +166,7 @@ class Budgets(Protocol):
     ) -> HeldCall | None:
         """Reserves the most that a call can use, before it is submitted; None where the tenant has no budget.
 
-        `input_tokens` is an upper bound (`orchestrator.budgets.wire_input_bound`), `max_tokens` what the program said
+        `input_tokens` is an upper bound (`orchestrator.dialects.input_bound`), `max_tokens` what the program said
         of each of its `choices`. Waits where only what other calls hold is in the way. Raises `BudgetExceeded`, and
         `InvalidLimits` where money is limited and the model has no price.
         """

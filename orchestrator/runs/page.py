@@ -20,13 +20,17 @@ LARGEST_PAGE = 1000
 
 
 class RunFilter(Struct, frozen=True, kw_only=True):
-    """Which runs are asked for; what is empty matches all. Raises `InvalidLimits`."""
+    """Which runs are asked for; what is empty matches all. Raises `InvalidLimits`.
+
+    Where `within` names a tenant, the runs of all others do not exist, in the counts by state either.
+    """
 
     observed: frozenset[Observed] = frozenset()
     tenant: str = ""
     job: str = ""
     cursor: str = ""
     size: int = 100
+    within: str = ""
 
     def __post_init__(self) -> None:
         if not 1 <= self.size <= LARGEST_PAGE:
@@ -55,9 +59,10 @@ def page(newest_first: Iterable[RunRecord], wanted: RunFilter) -> RunPage:
     chosen: list[RunRecord] = []
     total, more = 0, False
     for record in newest_first:
-        state = record.state
+        state, flow = record.state, record.flow
+        if wanted.within and flow.tenant != wanted.within:
+            continue
         states[state] += 1
-        flow = record.flow
         if state not in matching or (tenant and flow.tenant != tenant) or (job and flow.job != job):
             continue
         total += 1

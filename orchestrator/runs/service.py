@@ -61,8 +61,7 @@ DEFAULTS = RunsConfig()
 class RunService:
     """Implements `orchestrator.api.services.Runs`. Runs live in `nursery`; cancelling it closes them as cancelled.
 
-    `journal` wraps each run's log, to count what is appended. `parent` gives the scope above a tenant's runs, for those
-    that were given none. `wall` gives seconds since the epoch.
+    `journal` wraps each run's log, to count what is appended; `parent` gives the budget above a tenant's runs; `wall` gives seconds since the epoch.
     """
 
     def __init__(
@@ -78,11 +77,8 @@ class RunService:
     ) -> None:
         self._nursery = nursery
         self._models = models
-        self._catalogue = catalogue
-        self._config = config
-        self._journal = journal
-        self._parent = parent
-        self._wall = wall
+        self._catalogue, self._config, self._wall = catalogue, config, wall
+        self._journal, self._parent = journal, parent
         self._limiter = trio.CapacityLimiter(config.max_live)
         self._room = RunRoom(config.per_tenant, config.in_all)
         self._records: dict[str, RunRecord] = {}
@@ -95,8 +91,7 @@ class RunService:
         self._last_words: str | None = None
 
     async def start(self, request: RunRequest, *, budget: Scope | None = None) -> RunView:
-        """Starts a run and returns as soon as it exists. `budget` is the scope above the run's own, its tenant's if
-        it is not given.
+        """Starts a run and returns as soon as it exists. `budget` is the scope above it, its tenant's if not given.
 
         Raises `DuplicateRun`, `InvalidLimits`, `UnknownAgent`, `UnknownModel`, `QueueFull` where the tenant has as many
         runs as it may, `Draining` after `close`, and `JournalLost` where the first event could not be kept. Nothing
@@ -144,9 +139,10 @@ class RunService:
         job: str = "",
         cursor: str = "",
         size: int = 100,
+        within: str = "",
     ) -> RunPage:
         """Runs that match, the newest first; see `orchestrator.runs.page`."""
-        wanted = RunFilter(observed=observed, tenant=tenant, job=job, cursor=cursor, size=size)
+        wanted = RunFilter(observed=observed, tenant=tenant, job=job, cursor=cursor, size=size, within=within)
         return page(reversed(self._records.values()), wanted)
 
     async def cancel(self, run: str, reason: Taken = "cancelled") -> RunView:

@@ -10,6 +10,7 @@ import trio
 from starlette.routing import Router
 from starlette.types import Message, Receive, Scope, Send
 
+from orchestrator.api.identity import EVERYBODY, attach_client
 from orchestrator.api.runs import routes
 from orchestrator.api.services import Runs, Services
 from orchestrator.api.surface import Surface, attach
@@ -70,6 +71,7 @@ class Asking:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         attach(scope, self._surface)
+        attach_client(scope, EVERYBODY)
         await self._router(scope, receive, send)
 
     async def ask(self, method: str, url: str, body: object = None, headers: Mapping[str, str] | None = None) -> Asked:
