@@ -13,6 +13,7 @@ import trio
 from msgspec import Struct, structs
 
 from agents.errors import HeadraceError, InvalidLimits
+from orchestrator.backends.anthropic_config import ANTHROPIC_KEY, ANTHROPIC_URL
 from orchestrator.backends.base import Backend
 from orchestrator.backends.local import LocalBackend
 from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
@@ -34,6 +35,8 @@ BackendKind = Literal["simulated", "local", "openai"]
 
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_KEY = "OPENAI_API_KEY"
+
+_USUAL_KEYS = {OPENAI_URL: OPENAI_KEY, ANTHROPIC_URL: ANTHROPIC_KEY, f"{ANTHROPIC_URL}/v1": ANTHROPIC_KEY}
 
 REACH_SECONDS = 5.0
 
@@ -130,7 +133,7 @@ def simulated_config(choice: BackendChoice) -> SimConfig:
 
 def usual_key(url: str) -> str | None:
     """The environment variable that holds the key for an address, where there is a usual one."""
-    return OPENAI_KEY if url.rstrip("/") == OPENAI_URL else None
+    return _USUAL_KEYS.get(url.rstrip("/"))
 
 
 def engine_room(kv_tokens: int) -> InFlightSpec:

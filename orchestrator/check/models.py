@@ -5,6 +5,7 @@ import msgspec
 from msgspec import Struct
 
 from agents.errors import HeadraceError, Refused, Unavailable
+from orchestrator.backends.anthropic import AnthropicBackend
 from orchestrator.backends.openai import OpenAIBackend
 from orchestrator.backends.openai_errors import error_from_response
 from orchestrator.backends.unreachable import error_from_transport
@@ -22,20 +23,22 @@ class NoModelList(HeadraceError):
     """The server has no list of models that can be read; somebody has to name one."""
 
 
-async def list_models(backend: OpenAIBackend, timeout: float) -> list[str]:
+async def list_models(backend: OpenAIBackend | AnthropicBackend, timeout: float) -> list[str]:
     """The names, in the server's order. `timeout` is in seconds.
 
     Raises a `ModelError` where the server cannot be used, `NoModelList` where it has no such list.
     """
     host = backend.place.host
-    url = f"{backend.config.base_url.rstrip('/')}/models"
+    base = backend.config.base_url.rstrip("/")
+    if isinstance(backend, AnthropicBackend):
+        base = f"{base.removesuffix('/v1')}/v1"
     headers = {name: value for name, value in backend.headers.items() if name != "content-type"}
     headers["accept"] = "application/json"
     try:
         async with httpx2.AsyncClient(
             verify=backend.ssl_context or True, trust_env=False, timeout=timeout, follow_redirects=False
         ) as client:
-            response = await client.get(url, headers=headers)
+            response = await client.get(f"{base}/models", headers=headers)
     except httpx2.TimeoutException:
         raise Unavailable(f"{host} did not answer within {timeout:g} s (--timeout)") from None
     except httpx2.TransportError as error:

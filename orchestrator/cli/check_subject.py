@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 from agents.errors import HeadraceError, InvalidLimits, ModelError
 from agents.money import Price
 from orchestrator.backend_choice import BackendError
+from orchestrator.backends.anthropic import AnthropicBackend
 from orchestrator.backends.base import Backend
 from orchestrator.backends.local import LocalBackend
 from orchestrator.backends.local_config import NotInstalled
@@ -27,6 +28,9 @@ from orchestrator.config.flags import UPSTREAM, Flags, config_from_flags
 from orchestrator.config.problems import ConfigError, no_such
 from orchestrator.config.schema import Config
 from orchestrator.groups import only
+
+_Remote = OpenAIBackend | AnthropicBackend
+"""What is somewhere else, and can be asked for its models."""
 
 _LISTED = 12
 """Names of models in one message."""
@@ -150,8 +154,8 @@ async def _with_model(chosen: _Chosen, options: CheckOptions) -> Found:
     spent = 0
     if not model:
         model = await _only_model(chosen, options.timeout)
-        public, spent = model, 1 if isinstance(chosen.endpoints[0], OpenAIBackend) else 0
-    own_names = any(isinstance(one, OpenAIBackend) and "*" in one.config.models for one in chosen.endpoints)
+        public, spent = model, 1 if isinstance(chosen.endpoints[0], _Remote) else 0
+    own_names = any(isinstance(one, _Remote) and "*" in one.config.models for one in chosen.endpoints)
     subject = Subject(
         backend=chosen.shown,
         model=model,
@@ -180,7 +184,7 @@ def _configured_model(catalogue: Catalogue, backend: str, wanted: str) -> tuple[
 
 async def _only_model(chosen: _Chosen, timeout: float) -> str:
     server = chosen.endpoints[0]
-    if not isinstance(server, OpenAIBackend):
+    if not isinstance(server, _Remote):
         return "local" if isinstance(server, LocalBackend) else "simulated"
     try:
         names = await list_models(server, timeout)

@@ -17,6 +17,7 @@ import trio
 
 from agents.errors import HeadraceError
 from orchestrator.backend_choice import BackendError
+from orchestrator.backends.anthropic import AnthropicBackend
 from orchestrator.backends.base import Backend
 from orchestrator.backends.local import LocalBackend
 from orchestrator.backends.openai import OpenAIBackend
@@ -114,7 +115,7 @@ class _Serving:
 
 def _place(backend: Backend) -> str:
     """Where answers come from, for a person."""
-    if isinstance(backend, OpenAIBackend):
+    if isinstance(backend, OpenAIBackend | AnthropicBackend):
         return backend.config.base_url
     if isinstance(backend, LocalBackend):
         return f"a llama.cpp server of its own with {backend.slots} slots"

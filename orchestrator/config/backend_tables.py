@@ -58,10 +58,10 @@ class BackendKeys(EndpointKeys, frozen=True, kw_only=True, forbid_unknown_fields
     sticky_seconds: NotNegative = 2.0
 
 
-class ServerKeys(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The address of an OpenAI-compatible server and how it wants to be asked: see `backends.openai.OpenAIConfig`.
+class AddressKeys(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a model server is, and what goes with every request. None is not said.
 
-    None is not said. Paths are relative to the file's folder.
+    Paths are relative to the file's folder.
     """
 
     base_url: str | None = None
@@ -69,15 +69,7 @@ class ServerKeys(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     api_key_file: str | None = None
     models: dict[str, str] | None = None
     headers: dict[str, str] | None = None
-    null_content: Literal["empty", "keep"] | None = None
-    include_usage: bool | None = None
-    max_tokens: Count | None = None
-    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
-    reasoning_field: str | None = None
-    reports_cached: bool | None = None
     max_line_bytes: Count | None = None
-    max_document_bytes: Count | None = None
-    dialects: tuple[NativeDialect, ...] | None = None
     keepalive_seconds: NotNegative | None = None
     grace_seconds: NotNegative | None = None
     ca_file: str | None = None
@@ -96,6 +88,29 @@ class ServerKeys(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
 
 
+class ServerKeys(AddressKeys, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The address of an OpenAI-compatible server and how it wants to be asked: see `backends.openai.OpenAIConfig`.
+
+    None is not said. Paths are relative to the file's folder.
+    """
+
+    null_content: Literal["empty", "keep"] | None = None
+    include_usage: bool | None = None
+    max_tokens: Count | None = None
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
+    reasoning_field: str | None = None
+    reports_cached: bool | None = None
+    max_document_bytes: Count | None = None
+    dialects: tuple[NativeDialect, ...] | None = None
+
+
+class AnthropicKeys(AddressKeys, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The address of Anthropic's API and how it wants to be asked: see `backends.anthropic_config.AnthropicConfig`."""
+
+    version: str | None = None
+    beta: tuple[str, ...] | None = None
+
+
 class EndpointTable(EndpointKeys, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[backends.NAME.endpoints.KEY]`: one key or replica."""
 
@@ -111,6 +126,29 @@ class OpenAITable(BackendKeys, frozen=True, kw_only=True, forbid_unknown_fields=
 
     server: Annotated[ServerKeys, Meta(extra={"flat": ()})] = ServerKeys()
     endpoints: dict[str, EndpointTable] = field(default_factory=dict)
+
+
+class AnthropicEndpointTable(EndpointKeys, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[backends.NAME.endpoints.KEY]` of an Anthropic backend: one key."""
+
+    REFUSED: ClassVar = {"api_key": NO_KEYS}
+
+    server: Annotated[AnthropicKeys, Meta(extra={"flat": ()})] = AnthropicKeys()
+
+
+class AnthropicTable(
+    BackendKeys, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="anthropic"
+):
+    """Anthropic's API: one endpoint, or several under `endpoints`.
+
+    `default_max_tokens` is also what bounds an answer whose request does not. Its limit of input tokens does not count
+    what is read from the cache (`cached_free` of a limit), and its limit of output tokens counts them `as_produced`.
+    """
+
+    REFUSED: ClassVar = {"api_key": NO_KEYS}
+
+    server: Annotated[AnthropicKeys, Meta(extra={"flat": ()})] = AnthropicKeys()
+    endpoints: dict[str, AnthropicEndpointTable] = field(default_factory=dict)
 
 
 class LocalTable(BackendKeys, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="local"):
@@ -133,7 +171,10 @@ class SimulatedTable(
     speed: Positive = 1.0
 
 
-BackendTable = OpenAITable | LocalTable | SimulatedTable
+RemoteTable = OpenAITable | AnthropicTable
+"""What is somewhere else, at an address, and may have several endpoints."""
+
+BackendTable = OpenAITable | AnthropicTable | LocalTable | SimulatedTable
 
 
 def _check_url(text: str) -> None:

@@ -2,18 +2,27 @@
 
 import os
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec import Struct, structs
 
 from agents.errors import InvalidLimits
 from orchestrator.backend_choice import OPENAI_URL, enforced, faster, usual_key
+from orchestrator.backends.anthropic import AnthropicBackend, AnthropicConfig
+from orchestrator.backends.anthropic_config import ANTHROPIC_URL
 from orchestrator.backends.base import Backend
 from orchestrator.backends.local import LocalBackend
 from orchestrator.backends.local_config import LocalConfig
 from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
 from orchestrator.backends.sim_config import SimConfig
 from orchestrator.backends.simulated import SimProvider, SimulatedBackend
-from orchestrator.config.backend_tables import LocalTable, OpenAITable, ServerKeys, SimulatedTable
+from orchestrator.config.backend_tables import (
+    AnthropicTable,
+    LocalTable,
+    OpenAITable,
+    RemoteTable,
+    SimulatedTable,
+)
 from orchestrator.config.catalogue import ModelPrices, build_catalogue, default_of
 from orchestrator.config.find import beside
 from orchestrator.config.policy import EndpointRules, dispatch_of, policy_of, rules_of
@@ -56,6 +65,8 @@ def _endpoint(config: Config, backend: str, name: str, rules: EndpointRules, env
     adapter: Backend
     if isinstance(table, OpenAITable):
         adapter = OpenAIBackend(server_config(config, backend, name), environ=environ)
+    elif isinstance(table, AnthropicTable):
+        adapter = AnthropicBackend(anthropic_config(config, backend, name), environ=environ)
     elif isinstance(table, LocalTable):
         adapter = LocalBackend(_engine(config, table, name))
     else:
@@ -75,17 +86,42 @@ def server_config(config: Config, backend: str, endpoint: str) -> OpenAIConfig:
     """How one endpoint is reached: what it says itself before what its backend says."""
     table = config.backends[backend]
     assert isinstance(table, OpenAITable)
-    own = table.endpoints[endpoint].server if table.endpoints else ServerKeys()
-    default, given = table.server.given(), own.given()
+    return OpenAIConfig(name=_full_name(backend, endpoint), **_reached(config, table, endpoint, OPENAI_URL))
+
+
+def anthropic_config(config: Config, backend: str, endpoint: str) -> AnthropicConfig:
+    """The same for an endpoint of Anthropic's; answers are bounded by what the backend's policy predicts at most."""
+    table = config.backends[backend]
+    assert isinstance(table, AnthropicTable)
+    said = _reached(config, table, endpoint, ANTHROPIC_URL)
+    return AnthropicConfig(name=_full_name(backend, endpoint), default_max_tokens=table.default_max_tokens, **said)
+
+
+def address_of(config: Config, backend: str, endpoint: str) -> str:
+    """The base URL of one endpoint; empty for what is in this machine."""
+    table = config.backends[backend]
+    if isinstance(table, OpenAITable):
+        return server_config(config, backend, endpoint).base_url
+    return anthropic_config(config, backend, endpoint).base_url if isinstance(table, AnthropicTable) else ""
+
+
+def _full_name(backend: str, endpoint: str) -> str:
+    return endpoint if endpoint == backend else f"{backend}.{endpoint}"
+
+
+def _reached(config: Config, table: RemoteTable, endpoint: str, usual_url: str) -> dict[str, Any]:
+    """What is said of one endpoint, by itself or by its backend, and the usual address and key where nothing is."""
+    default = table.server.given()
+    given = table.endpoints[endpoint].server.given() if table.endpoints else {}
     if given.keys() & {"api_key_env", "api_key_file"}:
         default = {name: value for name, value in default.items() if name not in ("api_key_env", "api_key_file")}
-    said = {"base_url": OPENAI_URL, **default, **given}
+    said = {"base_url": usual_url, **default, **given}
     for name in ("api_key_file", "ca_file"):
         if name in said:
             said[name] = str(beside(config, said[name]))
     if "api_key_file" not in said:
         said.setdefault("api_key_env", usual_key(said["base_url"]))
-    return OpenAIConfig(name=endpoint if endpoint == backend else f"{backend}.{endpoint}", **said)
+    return said
 
 
 def _engine(config: Config, table: LocalTable, name: str) -> LocalConfig:
@@ -107,7 +143,7 @@ def _problem(config: Config, backend: str, endpoint: str, error: InvalidLimits) 
     field = error.field.removeprefix(f"backends.{backend}.").removeprefix(f"{endpoint}.")
     path: tuple[str, ...] = ("backends", backend)
     table = config.backends[backend]
-    if isinstance(table, OpenAITable) and endpoint in table.endpoints:
+    if isinstance(table, RemoteTable) and endpoint in table.endpoints:
         key, own = field.partition(".")[0], table.endpoints[endpoint].server.given()
         if key in own or key not in table.server.given():
             path = (*path, "endpoints", endpoint)

@@ -49,7 +49,9 @@ class LimitTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class LimitKeys(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The keys that limit something: short forms per minute or day, and `limits` for all others.
 
-    `counted` says how the provider counts tokens where a limit does not say it itself.
+    `counted` says how the provider counts tokens where a limit does not say it itself. On an Anthropic backend the
+    short forms mean Anthropic's limits: input without what was read from the cache, and output as it is produced
+    unless `counted` says otherwise. What stands in `limits` is taken at its word.
     """
 
     rpm: Positive | None = None
@@ -65,14 +67,18 @@ class LimitKeys(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         self.specs()
 
-    def specs(self) -> tuple[LimitSpec, ...]:
+    def specs(self, *, as_anthropic: bool = False) -> tuple[LimitSpec, ...]:
         """All limits. Raises `InvalidLimits` where one is given twice."""
         counted = self.counted or "reconciled"
         named = [(f"limits[{place}]", table.spec(counted)) for place, table in enumerate(self.limits or ())]
         for key, (kind, per) in SHORT_FORMS.items():
             amount = getattr(self, key)
             if amount is not None:
-                named.append((key, LimitSpec(kind, amount, per, counted=counted)))
+                how: Counted = counted
+                if as_anthropic and self.counted is None and kind == "output_tokens":
+                    how = "as_produced"
+                free = as_anthropic and kind == "input_tokens"
+                named.append((key, LimitSpec(kind, amount, per, counted=how, cached_free=free)))
         seen: dict[str, str] = {}
         for key, spec in named:
             first = seen.setdefault(spec.name, key)

@@ -12,7 +12,13 @@ from agents.errors import InvalidLimits
 from agents.port import Priority
 from orchestrator.backend_choice import engine_room
 from orchestrator.backends.local_config import LocalConfig
-from orchestrator.config.backend_tables import BackendTable, EndpointKeys, EndpointTable, LocalTable, OpenAITable
+from orchestrator.config.backend_tables import (
+    AnthropicTable,
+    BackendTable,
+    EndpointKeys,
+    LocalTable,
+    RemoteTable,
+)
 from orchestrator.config.problems import Problem, show_path, words_of
 from orchestrator.config.schema import Config, TenantTable
 from orchestrator.owner_config import EndpointLimits
@@ -69,7 +75,7 @@ def dispatch_of(config: Config, backend: str) -> DispatchConfig:
 def rules_of(config: Config, backend: str) -> dict[str, EndpointRules]:
     """The endpoints of a backend by name; an only one that has no table of its own has the backend's name."""
     table = config.backends[backend]
-    if not (isinstance(table, OpenAITable) and table.endpoints):
+    if not (isinstance(table, RemoteTable) and table.endpoints):
         return {backend: _rules(table, None, ("backends", backend))}
     return {
         name: _rules(table, endpoint, ("backends", backend, "endpoints", name))
@@ -95,12 +101,12 @@ def check_policies(config: Config, note: Callable[[Problem], object]) -> None:
             note(Problem(error.field, words_of(error)))
 
 
-def _rules(table: BackendTable, endpoint: EndpointTable | None, path: tuple[str, ...]) -> EndpointRules:
+def _rules(table: BackendTable, endpoint: EndpointKeys | None, path: tuple[str, ...]) -> EndpointRules:
     try:
         keys: EndpointKeys = table if endpoint is None else merged(table, endpoint)
         engine = table.engine if isinstance(table, LocalTable) else None
         return EndpointRules(
-            limits=keys.specs(),
+            limits=keys.specs(as_anthropic=isinstance(table, AnthropicTable)),
             in_flight=_in_flight(keys.in_flight, engine),
             concurrency=_concurrency(keys.concurrency, engine),
             breaker=keys.breaker or BreakerConfig(),

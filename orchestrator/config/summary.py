@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct, structs
 
 from orchestrator.catalogue import ANY_MODEL
-from orchestrator.config.backend_tables import OpenAITable
-from orchestrator.config.build import server_config
+from orchestrator.config.build import address_of
 from orchestrator.config.catalogue import default_of, targets_of
 from orchestrator.config.find import data_dir
 from orchestrator.config.policy import EndpointRules, rules_of
@@ -126,9 +125,8 @@ def _backend(config: Config, name: str) -> BackendView:
 
 
 def _endpoint(config: Config, backend: str, name: str, rules: EndpointRules) -> EndpointView:
-    address = server_config(config, backend, name).base_url if isinstance(config.backends[backend], OpenAITable) else ""
     tokens = None if rules.in_flight is None else rules.in_flight.tokens
-    return EndpointView(name, address, _limits(rules.limits), rules.concurrency.fixed, tokens)
+    return EndpointView(name, address_of(config, backend, name), _limits(rules.limits), rules.concurrency.fixed, tokens)
 
 
 def _limits(specs: Sequence[LimitSpec]) -> list[LimitView]:

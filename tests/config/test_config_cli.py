@@ -50,7 +50,7 @@ def test_everything_the_template_mentions_exists(here: Path) -> None:
     """With all its examples in force the template decodes: no comment promises a key that there is not."""
     lines = [_uncommented(line) for line in template().splitlines()]
     config = decode_text("\n".join(lines), "template.toml")
-    assert set(config.backends) == {"simulated", "openai", "local"}
+    assert set(config.backends) == {"simulated", "openai", "anthropic", "local"}
     assert set(config.tenants) == {"default", "research"}
     assert config.agents["writer"].tools == ("word_count",)
 

@@ -290,11 +290,11 @@ def test_no_message_quotes_what_may_be_a_secret(key: str, value: object) -> None
     assert "hunter22" not in caught.value.message
 
 
-@pytest.mark.parametrize("kind", ["anthropic", "OpenAI", 3, ["openai"]])
+@pytest.mark.parametrize("kind", ["anthropical", "OpenAI", 3, ["openai"]])
 def test_an_unknown_kind_names_the_kinds(kind: object) -> None:
     """A backend of a kind that there is not is answered with those that there are."""
     message = problems({"backends": {"one": {"kind": kind}}})["backends.one.kind"]
-    assert message.startswith('must be one of "openai", "local", "simulated", not ')
+    assert message.startswith('must be one of "openai", "anthropic", "local", "simulated", not ')
 
 
 def test_a_backend_without_a_kind_is_told() -> None:
