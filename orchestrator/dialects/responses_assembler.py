@@ -4,7 +4,7 @@ import msgspec
 from msgspec import Raw
 
 from agents.messages import WireEvent
-from orchestrator.dialects.responses_wire import TERMINAL, decode_event
+from orchestrator.dialects.responses_wire import TERMINAL, decode_event, is_object
 
 _members = msgspec.json.Decoder(dict[str, Raw])
 _NULL = Raw(b"null")
@@ -26,10 +26,10 @@ class ResponsesAssembler:
         wire = decode_event(event)
         if wire is None:
             return
-        if wire.response is not None and not self._ended:
+        if is_object(wire.response) and not self._ended:
             self._response = Raw(bytes(wire.response))
             self._ended = wire.type in TERMINAL
-        elif wire.type == "response.output_item.done" and wire.item is not None:
+        elif wire.type == "response.output_item.done" and is_object(wire.item):
             index = wire.output_index if wire.output_index is not None else len(self._items)
             self._items[index] = Raw(bytes(wire.item))
 

@@ -24,13 +24,13 @@ class ItemWire(Struct):
 
 
 class EventWire(Struct):
-    """One event. `response` and `item` stay as they came; `error` is whatever the server put there."""
+    """One event. `response` and `item` stay as they came, empty where absent; `error` is whatever stands there."""
 
     type: str = ""
     delta: str | None = None
     output_index: int | None = None
-    item: Raw | None = None
-    response: Raw | None = None
+    item: Raw = Raw()
+    response: Raw = Raw()
     error: Any = None
 
 
@@ -104,9 +104,14 @@ def decode_event(event: WireEvent) -> EventWire | None:
     return wire
 
 
-def decode_response(raw: Raw | None) -> ResponseWire:
+def is_object(raw: Raw) -> bool:
+    """Whether a member is there and is an object: neither absent, nor null, nor nonsense."""
+    return bytes(memoryview(raw)[:1]) == b"{"
+
+
+def decode_response(raw: Raw) -> ResponseWire:
     """The `response` of an event; what makes no sense in it counts as absent."""
-    if raw is None:
+    if not is_object(raw):
         return ResponseWire()
     try:
         return _responses.decode(raw)
@@ -115,10 +120,10 @@ def decode_response(raw: Raw | None) -> ResponseWire:
     return _lenient_response(value) if isinstance(value, dict) else ResponseWire()
 
 
-def item_type(raw: Raw | None) -> str:
+def item_type(raw: Raw) -> str:
     """What kind of item it is; empty where it does not say."""
     try:
-        return (_items.decode(raw).type if raw is not None else None) or ""
+        return _items.decode(raw).type or ""
     except msgspec.DecodeError:
         return ""
 
@@ -156,8 +161,8 @@ def _lenient(value: dict[str, Any]) -> EventWire:
     )
 
 
-def _raw(value: Any) -> Raw | None:
-    return Raw(json.dumps(value).encode()) if isinstance(value, dict) else None
+def _raw(value: Any) -> Raw:
+    return Raw(json.dumps(value).encode()) if isinstance(value, dict) else Raw()
 
 
 def _lenient_response(value: dict[str, Any]) -> ResponseWire:
