@@ -86,7 +86,7 @@ def _responses(members: _Members) -> Iterator[WireEvent]:
         return
     if not _says(members, "output"):
         raise _no_answer("responses")
-    status = json.loads(members["status"]) if _says(members, "status") else "completed"
+    status = json.loads(bytes(members["status"])) if _says(members, "status") else "completed"
     begun: dict[str, Any] = {**members, "status": "in_progress", "output": [], "usage": None}
     frames: list[tuple[str, dict[str, Any]]] = [("response.created", {"response": begun})]
     for index, item in enumerate(_rows.decode(members["output"])):

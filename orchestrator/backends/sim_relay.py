@@ -6,7 +6,7 @@ to whoever writes the program's stream.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -16,12 +16,15 @@ from orchestrator.backends.openai_answer import END_MARKER
 from orchestrator.backends.sim_chat import ask_chat
 from orchestrator.backends.sim_dialect import Asked, Writer
 from orchestrator.backends.sim_embeddings import ask_embedding
+from orchestrator.backends.sim_errors import SimError
 from orchestrator.backends.sim_messages import ask_count, ask_messages, count_document
 from orchestrator.backends.sim_provider import Answer, SimProvider
 from orchestrator.backends.sim_responses import ask_responses
 from orchestrator.policy.feedback import Reading
 
 DIALECTS: Final[frozenset[Dialect]] = frozenset({"chat", "responses", "messages", "embeddings", "count_tokens"})
+
+T = TypeVar("T")
 
 _ASK: Final[dict[Dialect, Callable[[SimProvider, bytes, int], Asked]]] = {
     "chat": ask_chat,
@@ -50,7 +53,8 @@ class RelaySink:
             return await self._embeddings(provider, body, request.model)
         if wire.dialect == "count_tokens":
             return await self._count(provider, body, request.model)
-        asked = _ASK[wire.dialect](provider, body, provider.statistics().arrived + 1)
+        ask = _ASK[wire.dialect]
+        asked = _understood(provider, lambda: ask(provider, body, provider.statistics().arrived + 1))
         self._writer = asked.writer
         answer = await provider.serve(asked.request, self, asked.wishes)
         await self._end(asked.writer, answer)
@@ -58,14 +62,14 @@ class RelaySink:
         return ModelReply(Message("assistant"), reply.finish_reason, reply.usage, reply.model)
 
     async def _embeddings(self, provider: SimProvider, body: bytes, model: str) -> ModelReply:
-        asked = ask_embedding(provider, body)
+        asked = _understood(provider, lambda: ask_embedding(provider, body))
         await provider.embed(model, asked.tokens, self)
         usage = Usage(input=asked.tokens, output=0)
         self._progress.usage(usage)
         return ModelReply(Message("assistant"), "stop", usage, model, wire=asked.document())
 
     async def _count(self, provider: SimProvider, body: bytes, model: str) -> ModelReply:
-        asked, wishes = ask_count(body)
+        asked, wishes = _understood(provider, lambda: ask_count(body))
         tokens = await provider.count(asked, self, wishes)
         return ModelReply(Message("assistant"), "stop", Usage(input=0, output=0), model, wire=count_document(tokens))
 
@@ -99,5 +103,18 @@ class RelaySink:
         await self._progress.deltas((Delta(wire=wire, tokens=len(deltas)),))
 
 
+def _understood(provider: SimProvider, read: Callable[[], T]) -> T:
+    """What a request asks for; one that makes no sense is counted, and told of the limits like any other."""
+    try:
+        return read()
+    except SimError as error:
+        provider.count_invalid(error)
+        raise
+
+
 def _body(wire: WireRequest, model: str) -> bytes:
-    return msgspec.json.encode({**wire.fields, "model": model})
+    """As an adapter would send it: for this provider's name of the model, and streamed where there are streams."""
+    fields: dict[str, object] = {**wire.fields, "model": model}
+    if wire.dialect in _ASK:
+        fields["stream"] = True
+    return msgspec.json.encode(fields)
