@@ -30,7 +30,10 @@ _READ: Final[Mapping[Dialect, tuple[str, ...]]] = {
 }
 
 _PART: Final = re.compile(rb'"type"\s*+:\s*+"(?:image_url|image|input_image|input_audio|file|input_file|document)"')
-_BASE64: Final = re.compile(rb'"(?:data:[^",]{0,200}+,)?[A-Za-z0-9+/_-]{512,}+={0,2}"')
+_BASE64: Final = re.compile(
+    rb'"(?:data|file_data|url|image_url)"\s*+:\s*+"(?:data:[^",]{0,200}+,)?[A-Za-z0-9+/_-]{512,}+={0,2}"'
+)
+"""Only members that hold no text: a long word in a message is one, too."""
 
 
 def input_bytes(dialect: Dialect, fields: Mapping[str, Raw]) -> int:

@@ -13,6 +13,6 @@ def check_name(field: str, name: str) -> str:
     if not _NAME.fullmatch(name):
         raise InvalidLimits(
             field,
-            f"must be 1 to 64 letters, digits, dots, dashes or underscores, a letter or digit first, not {name!r}",
+            f"must be 1 to 64 letters, digits, dots, dashes or underscores, a letter or digit first, not {name[:80]!r}",
         )
     return name

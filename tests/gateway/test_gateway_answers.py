@@ -134,12 +134,11 @@ async def test_R02_usage_comes_on_one_last_chunk_if_asked_for_and_else_not_at_al
 async def test_R11_only_the_backends_events_are_relayed_as_data(autojump_clock):
     """A stream that waits brings comments of its own, which no parser takes for data."""
     backend = WireBackend("headers")
-    async with running(wire_owner(backend)) as owner:
-        async with trio.open_nursery() as nursery:
-            exchange = Exchange(gateway(owner), "POST", PATHS["chat"], body("chat", stream=True))
-            nursery.start_soon(exchange.run)
-            await trio.sleep(60)
-            backend.release("headers")
+    async with running(wire_owner(backend)) as owner, trio.open_nursery() as nursery:
+        exchange = Exchange(gateway(owner), "POST", PATHS["chat"], body("chat", stream=True))
+        nursery.start_soon(exchange.run)
+        await trio.sleep(60)
+        backend.release("headers")
     seen = blocks(exchange.body)
     comments = [block for block in seen if block.startswith(b":")]
     assert len(comments) == 3
