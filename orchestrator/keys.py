@@ -35,6 +35,8 @@ ID_BYTES: Final = 6
 MOST_NAME: Final = 200
 
 _KEY: Final = re.compile(r"hr-([0-9a-f]{12})-([0-9a-f]{64})")
+_ID: Final = re.compile(r"[0-9a-f]{12}")
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _NOBODY: Final = hashlib.sha256(b"").digest()
 
 
@@ -60,7 +62,7 @@ class KeyRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         check_name("tenant", self.tenant)
-        if not re.fullmatch(r"[0-9a-f]{12}", self.id) or not re.fullmatch(r"[0-9a-f]{64}", self.sha256):
+        if not _ID.fullmatch(self.id) or not _DIGEST.fullmatch(self.sha256):
             raise InvalidLimits("id", "a key has an id of 12 and a digest of 64 hexadecimal digits")
         if len(self.name) > MOST_NAME or not (self.name.isprintable() or not self.name):
             raise InvalidLimits("name", f"must be at most {MOST_NAME} printable characters")
@@ -161,9 +163,15 @@ class KeyRing:
         return KeyRing([*self, record]), NewKey(record, f"hr-{key_id}-{secret}")
 
     def revoke(self, key_id: str, now: float) -> tuple["KeyRing", KeyRecord]:
-        """The ring in which this key holds no more; a key revoked before stays as it is. Raises `UnknownKey`."""
+        """The ring in which this key holds no more; a key revoked before stays as it is. A whole key names itself, too.
+
+        Raises `UnknownKey`.
+        """
+        whole = _KEY.fullmatch(key_id)
+        key_id = whole[1] if whole else key_id
         if key_id not in self._by_id:
-            raise UnknownKey(f"there is no key {key_id[:80]!r}; `headrace keys ls` lists their ids")
+            shown = f" {key_id!r}" if _ID.fullmatch(key_id) else ", and that is no id"  # it may be a secret, mistyped
+            raise UnknownKey(f"there is no such key{shown}; `headrace keys ls` lists their ids")
         record, _ = self._by_id[key_id]
         if record.revoked is None:
             record = msgspec.structs.replace(record, revoked=now)

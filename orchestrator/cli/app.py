@@ -5,7 +5,7 @@ import sys
 import typer
 
 from agents.errors import HeadraceError
-from orchestrator.cli import cancel, check, config, demo, events, init, job, ps, run, serve, show, simulate, top
+from orchestrator.cli import cancel, check, config, demo, events, init, job, keys, ps, run, serve, show, simulate, top
 from orchestrator.cli.exits import INTERRUPTED, USAGE, complain
 from orchestrator.garbage import tune_collector
 from orchestrator.version import version as installed_version
@@ -28,6 +28,7 @@ app.command("cancel", epilog=cancel.EXAMPLES)(cancel.cancel)
 app.command("top", epilog=top.EXAMPLES)(top.top)
 app.command("check", epilog=check.EXAMPLES)(check.check)
 app.add_typer(config.app, name="config")
+app.add_typer(keys.app, name="keys")
 app.command("simulate")(simulate.simulate)
 app.command("demo")(demo.demo)
 

@@ -2,21 +2,28 @@
 
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Annotated, TypeVar
+from pathlib import Path
+from typing import Annotated, Final, TypeVar
 
 import trio
 import typer
 
-from agents.errors import HeadraceError
+from agents.errors import HeadraceError, InvalidLimits
+from orchestrator.backends.secret import Secret, checked_key
 from orchestrator.cli.exits import BACKEND, SOME_FAILED, USAGE, complain
 from orchestrator.cli.render import clean
 from orchestrator.cli.signals import SignalEnd, until_signalled
 from orchestrator.client.client import Client, open_client
 from orchestrator.client.errors import BadAnswer, ClientError, DaemonLost, NoDaemon, Refusal
 from orchestrator.client.patience import patiently
+
+KEY: Final = "HEADRACE_KEY"
+KEY_FILE: Final = "HEADRACE_KEY_FILE"
+GET_A_KEY: Final = f"put yours into {KEY}; on the daemon's machine, `headrace keys add TENANT` makes one"
+UNAUTHORIZED: Final = 401
 
 T = TypeVar("T")
 Work = Callable[[Client, SignalEnd], Awaitable[int]]
@@ -40,16 +47,43 @@ def speak(url: str, work: Work, *, way_out: str = START_ONE, interrupted: str = 
 
 
 async def _speak(url: str, work: Work, way_out: str, ending: SignalEnd) -> int:
+    key: Secret | None = None
     try:
-        async with open_client(url, tell=tell) as client:
+        key = own_key()
+        async with open_client(url, key=key, tell=tell) as client:
             return await work(client, ending)
     except HeadraceError as error:
-        complain(f"{clean(error.message)}{f'; {way_out}' if isinstance(error, NoDaemon) else ''}")
+        complain(_complaint(error, url, key, way_out))
         return exit_code(error)
     except BrokenPipeError:
         # `| head` has what it wanted; without this the interpreter would complain about it once more at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return SOME_FAILED
+
+
+def own_key(environ: Mapping[str, str] = os.environ) -> Secret | None:
+    """The key that commands send: what $HEADRACE_KEY holds, or the file that $HEADRACE_KEY_FILE names.
+
+    None where neither is set. Raises `InvalidLimits`.
+    """
+    if text := environ.get(KEY, ""):
+        return checked_key(KEY, "the environment variable", text)
+    if place := environ.get(KEY_FILE, ""):
+        try:
+            return checked_key(KEY_FILE, place, Path(place).read_text("utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            problem = error.strerror if isinstance(error, OSError) else "it is not text"
+            raise InvalidLimits(KEY_FILE, f"cannot read {place}: {problem}") from None
+    return None
+
+
+def _complaint(error: HeadraceError, url: str, key: Secret | None, way_out: str) -> str:
+    if isinstance(error, NoDaemon):
+        return f"{clean(error.message)}; {way_out}"
+    if isinstance(error, Refusal) and error.status == UNAUTHORIZED:
+        what = "asks for a key, and none is set" if key is None else "does not take this key, which it may have revoked"
+        return f"the daemon at {clean(url)} {what}; {GET_A_KEY}"
+    return clean(error.message)
 
 
 def tell(message: str) -> None:

@@ -16,6 +16,7 @@ from typing import Final
 import httpx2
 import msgspec
 
+from orchestrator.backends.secret import Secret
 from orchestrator.backends.sse import SSEParser, StreamTooLong
 from orchestrator.client.errors import BadAnswer, ClientError, DaemonLost, Quiet, is_gone
 from orchestrator.client.patience import GONE_SECONDS, Comeback, Outage, Tell
@@ -136,15 +137,16 @@ class Client(Requests):
 async def open_client(
     url: str,
     *,
+    key: Secret | None = None,
     tell: Tell = lambda _: None,
     gone_seconds: float = GONE_SECONDS,
     transport: httpx2.AsyncBaseTransport | None = None,
 ) -> AsyncGenerator[Client, None]:
-    """A client of the daemon at this address; nothing is sent before it is asked for something.
+    """A client of the daemon at this address, with its key; nothing is sent before it is asked for something.
 
     Raises `errors.BadAddress`.
     """
-    wire = Wire(url, transport)
+    wire = Wire(url, transport, key=key)
     try:
         yield Client(wire, tell, gone_seconds)
     finally:

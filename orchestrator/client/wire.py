@@ -14,6 +14,7 @@ import httpx2
 import msgspec
 
 from orchestrator.backends.connection import SlotTransport
+from orchestrator.backends.secret import Secret
 from orchestrator.client.errors import BadAddress, BadAnswer, ClientError, DaemonLost, NoDaemon, Quiet, Refusal
 from orchestrator.views.errors import ErrorAnswer
 
@@ -30,9 +31,14 @@ JSON: Final = {"content-type": "application/json"}
 
 
 class Wire:
-    """One daemon over HTTP. `met` says that it has answered at least once. Raises `BadAddress`."""
+    """One daemon over HTTP, asked with `key` if it wants one. `met` says that it has answered at least once.
 
-    def __init__(self, url: str, transport: httpx2.AsyncBaseTransport | None = None) -> None:
+    Raises `BadAddress`.
+    """
+
+    def __init__(
+        self, url: str, transport: httpx2.AsyncBaseTransport | None = None, *, key: Secret | None = None
+    ) -> None:
         self.url = check_url(url)
         self.met = False
         self._transport = transport
@@ -44,7 +50,7 @@ class Wire:
             verify=self.url.startswith("https:"),  # certificates take a while to load
             timeout=httpx2.Timeout(QUIET_SECONDS, connect=CONNECT_SECONDS),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=8, keepalive_expiry=5.0),
-            headers={"accept-encoding": "identity"},
+            headers={"accept-encoding": "identity", **_authorization(key)},
         )
 
     async def aclose(self) -> None:
@@ -158,6 +164,10 @@ class Wire:
         if isinstance(error, httpx2.TimeoutException):
             return Quiet(f"the daemon at {self.url} said nothing for {QUIET_SECONDS:g} s")
         return DaemonLost(f"the connection to the daemon at {self.url} broke off")
+
+
+def _authorization(key: Secret | None) -> dict[str, str]:
+    return {} if key is None else {"authorization": f"Bearer {key.reveal()}"}
 
 
 def check_url(url: str) -> str:

@@ -61,7 +61,7 @@ DEFAULTS = RunsConfig()
 class RunService:
     """Implements `orchestrator.api.services.Runs`. Runs live in `nursery`; cancelling it closes them as cancelled.
 
-    `journal` wraps each run's log, to count what is appended; `parent` gives the budget above a tenant's runs; `wall` gives seconds since the epoch.
+    `journal` wraps a run's log; `parent` gives the budget above a tenant's runs, `wall` seconds since the epoch.
     """
 
     def __init__(
