@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from agents.messages import Delta, ModelReply, Usage, WireEvent
+from orchestrator.backends.sim_answer import Answer
 from orchestrator.backends.sim_dialect import COMMENT, Events, echo
 from orchestrator.backends.sim_errors import SimError
 from orchestrator.backends.sim_logprobs import logprobs
-from orchestrator.backends.sim_provider import Answer
 from orchestrator.backends.sim_wire import error_object
 from orchestrator.backends.sim_wishes import choice_of
 

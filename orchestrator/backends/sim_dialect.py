@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from agents.messages import Delta, ModelRequest, Usage, WireEvent
+from orchestrator.backends.sim_answer import Answer
 from orchestrator.backends.sim_errors import SimError, invalid
-from orchestrator.backends.sim_provider import Answer
 from orchestrator.backends.sim_wishes import Wishes
 from orchestrator.policy.feedback import Reading
 

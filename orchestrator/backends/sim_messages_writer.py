@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from agents.messages import Delta, FinishReason, ToolCallDelta, Usage, WireEvent
+from orchestrator.backends.sim_answer import Answer
 from orchestrator.backends.sim_anthropic import error_object
 from orchestrator.backends.sim_dialect import Events, echo, streamed
 from orchestrator.backends.sim_errors import SimError
-from orchestrator.backends.sim_provider import Answer
 
 _PING = WireEvent("ping", b'{"type": "ping"}')
 _REASONS: dict[FinishReason, str] = {

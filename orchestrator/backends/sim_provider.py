@@ -5,66 +5,31 @@ in-process backend and the HTTP server are two such sinks. Several connections, 
 provider: that is "the same key". It runs on trio's clock, so under a virtual clock hours pass in seconds.
 
 A call's way here: arrival (counted somewhere within `latency.arrival`), faults, the request's own validity, limits,
-headers, prefill, tokens. Whatever ends it, limits are settled with what was produced by then. While a sink is slow the
-call is not worked on, and its tokens don't queue up.
+headers, prefill, tokens. Whatever ends it, limits are settled with what was produced by then.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from random import Random
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import trio
-from msgspec import Struct
 
 from agents.messages import Delta, Message, ModelReply, ModelRequest, Usage
+from orchestrator.backends.sim_answer import Answer, Sink
 from orchestrator.backends.sim_cache import Cached, PrefixCache
 from orchestrator.backends.sim_config import SimConfig
+from orchestrator.backends.sim_engine import Engine
 from orchestrator.backends.sim_errors import Hangup, SimError, invalid, throttled
 from orchestrator.backends.sim_faults import CallFaults, Faults
 from orchestrator.backends.sim_limits import EnforcedLimit, Enforcer, Grant, Refusal
-from orchestrator.backends.sim_model import Plan, SimModel
+from orchestrator.backends.sim_model import SimModel
+from orchestrator.backends.sim_plan import Plan
 from orchestrator.backends.sim_stats import SimStatistics
 from orchestrator.backends.sim_wishes import NONE, Wishes
 from orchestrator.policy.feedback import Reading
 
-
-class Sink(Protocol):
-    """Where a call's answer goes. Waiting in any of these holds the call up."""
-
-    def admitted(self, usage: Usage) -> None:
-        """The call is admitted: its input is counted, its output is 0; nothing is known of it without usage."""
-        ...
-
-    async def headers(self, readings: Sequence[Reading]) -> None:
-        """The answer begins, with status 200."""
-        ...
-
-    async def alive(self) -> None:
-        """A heartbeat."""
-        ...
-
-    async def deltas(self, deltas: tuple[Delta, ...]) -> None:
-        """The next chunk."""
-        ...
-
-
-class Answer(Struct, frozen=True):
-    """A complete answer; usage is reported `usage_reports` times.
-
-    `others` are the further answers of a request that asked for several; `reply.usage` is that of all together.
-    `thinking` counts the output tokens that were thought, `stopped_by` is the stop sequence that ended the first.
-    """
-
-    reply: ModelReply
-    usage_reports: int
-    others: tuple[ModelReply, ...] = ()
-    thinking: int = 0
-    stopped_by: str | None = None
-
-
-_AFTER_TOKENS = ("stall", "truncate", "error_event")
-_CATCH_UP = 0.05
-"""Seconds by which a chunk may be late and the next still on time: timers are; a reader who is later is waited for."""
+__all__ = ["Answer", "SimProvider", "Sink"]
 
 T = TypeVar("T")
 
@@ -83,7 +48,7 @@ class SimProvider:
         self._model = SimModel(self.config)
         self._cache = PrefixCache(self.config.prefix_cache)
         self._enforcer = Enforcer(self.config.limits, self.config.max_concurrency)
-        self._decoding = 0
+        self._engine = Engine(self.config.latency, clock)
         self._connects = 0
 
     def __repr__(self) -> str:
@@ -284,11 +249,17 @@ class SimProvider:
         await sink.headers(self.readings())
         beat = faults["heartbeats"].seconds if "heartbeats" in faults else 0.0
         uncached = plan.input_tokens - plan.cached
-        await self._pause(plan.delay + uncached / self.config.latency.input_rate, beat, sink)
-        await self._decode(plan, grant, faults, beat, sink)
+        await self._engine.pause(plan.delay + uncached / self.config.latency.input_rate, beat, sink)
+        produced = partial(self._produced, grant)
+        await self._engine.decode(plan, faults, beat, sink, produced)
         for other in plan.others:
-            await self._decode(other, grant, {}, beat, sink)
+            await self._engine.decode(other, {}, beat, sink, produced)
         return self._answer(model, plan, faults)
+
+    def _produced(self, grant: Grant, tokens: int) -> None:
+        now = self.now()
+        self._enforcer.produced(grant, now, tokens)
+        self._stats.output_tokens.add(now, tokens)
 
     def _usage(self, plan: Plan, faults: CallFaults, output: int) -> Usage:
         if "no_usage" in faults:
@@ -305,50 +276,6 @@ class SimProvider:
         reports = 0 if "no_usage" in faults else 1 + ("duplicate_usage" in faults)
         thinking = plan.thinking + sum(other.thinking for other in plan.others)
         return Answer(reply, reports, others, thinking, plan.stopped_by)
-
-    async def _decode(self, plan: Plan, grant: Grant, faults: CallFaults, beat: float, sink: Sink) -> None:
-        """Streams the tokens; the shared engine's speed is looked at once per chunk."""
-        latency = self.config.latency
-        breaks = sorted((rule.after_tokens, kind) for kind, rule in faults.items() if kind in _AFTER_TOKENS)
-        at, end = 0, len(plan.tokens)
-        self._decoding += 1
-        try:
-            due = self.now()
-            while True:
-                while breaks and (breaks[0][0] <= at or at == end):
-                    await self._break(faults, breaks.pop(0)[1], beat, sink)
-                if at == end:
-                    return
-                until = min(end, at + latency.chunk_tokens if at else 1)
-                if breaks:
-                    until = min(until, breaks[0][0])
-                if self.now() - due > _CATCH_UP:
-                    due = self.now()
-                if at:  # the first token has had its delay
-                    due += (until - at) / min(plan.rate, latency.engine_rate / self._decoding)
-                    await self._pause(due - self.now(), beat, sink)
-                self._enforcer.produced(grant, self.now(), until - at)
-                self._stats.output_tokens.add(self.now(), until - at)
-                await sink.deltas(plan.deltas(at, until))
-                at = until
-        finally:
-            self._decoding -= 1
-
-    async def _break(self, faults: CallFaults, kind: str, beat: float, sink: Sink) -> None:
-        if kind == "stall":
-            await self._pause(faults["stall"].seconds, beat, sink)
-        elif kind == "truncate":
-            raise Hangup(reset=faults["truncate"].reset)
-        else:
-            rule = faults["error_event"]
-            raise SimError(rule.status, "a scripted fault in the stream", code=rule.code, in_stream=True)
-
-    async def _pause(self, seconds: float, beat: float, sink: Sink) -> None:
-        while beat and seconds > beat:
-            await trio.sleep(beat)
-            await sink.alive()
-            seconds -= beat
-        await trio.sleep(max(0.0, seconds))
 
 
 def _without_output(tokens: int) -> Plan:

@@ -210,15 +210,12 @@ def _format(text: _Text | None) -> dict[str, Any] | None:
 
 
 def _wishes(asked: ResponsesRequest) -> Wishes:
-    parts = [
-        p for i in asked.input if isinstance(i, _Item) for c in (i.content, i.output) if isinstance(c, list) for p in c
-    ]
-    images = sum(
-        SMALL_IMAGE_TOKENS if part.detail == "low" else IMAGE_TOKENS for part in parts if part.type == "input_image"
-    )
+    items = asked.input if isinstance(asked.input, list) else []
+    contents = [content for item in items for content in (item.content, item.output) if isinstance(content, list)]
+    images = [part for content in contents for part in content if part.type == "input_image"]
     shown = asked.reasoning is not None and asked.reasoning.summary is not None and asked.reasoning.effort != "none"
     return Wishes(
         thinking=REASONING if shown else 0,
         parallel=asked.parallel_tool_calls is not False,
-        image_tokens=images,
+        image_tokens=sum(SMALL_IMAGE_TOKENS if image.detail == "low" else IMAGE_TOKENS for image in images),
     )

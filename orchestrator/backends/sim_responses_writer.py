@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from agents.messages import Delta, ToolCallDelta, Usage, WireEvent
+from orchestrator.backends.sim_answer import Answer
 from orchestrator.backends.sim_dialect import COMMENT, Events, echo
 from orchestrator.backends.sim_errors import SimError
 from orchestrator.backends.sim_logprobs import logprobs
-from orchestrator.backends.sim_provider import Answer
 from orchestrator.backends.sim_responses_items import CallItem, Entries, Item, ReasoningItem, TextItem
 from orchestrator.backends.sim_wire import error_members
 
@@ -119,7 +119,7 @@ class ResponsesWriter:
         return self._numbered([*entries, *[last] * max(1, answer.usage_reports)])
 
     def broken(self, error: SimError) -> Events:
-        """The error twice in one event: flat, as the reference has it, and as a member, at which OpenAI's SDK raises."""
+        """The error twice in one event: flat, as the reference has it, and as a member, where OpenAI's SDK raises."""
         members = error_members(error)
         flat = {name: members[name] for name in ("code", "message", "param")}
         return self._numbered([{"type": "error", **flat, "error": members}])

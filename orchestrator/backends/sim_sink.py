@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from agents.messages import Delta, Usage
+from orchestrator.backends.sim_answer import Answer
 from orchestrator.backends.sim_dialect import Asked, Headers, Manners, streamed
 from orchestrator.backends.sim_http import HttpConnection
-from orchestrator.backends.sim_provider import Answer
 from orchestrator.policy.feedback import Reading
 
 JSON: Headers = [("content-type", "application/json")]
