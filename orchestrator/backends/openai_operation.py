@@ -22,6 +22,7 @@ from msgspec import Raw, Struct
 from agents.errors import ModelError, Refused
 from agents.messages import Dialect, ModelRequest, Usage
 from orchestrator.backends.openai_answer import CanonicalAnswer
+from orchestrator.backends.openai_calls import CallsPutRight
 from orchestrator.backends.openai_embeddings import EmbeddingsAnswer, embeddings_body
 from orchestrator.backends.openai_encode import EncodingRules, encode_request
 from orchestrator.backends.openai_errors import Place, error_from_event
@@ -61,13 +62,10 @@ def operation_of(request: ModelRequest, rules: EncodingRules, spoken: frozenset[
     content = encode_upstream(wire, native, model=model)
     if native == "chat" and not rules.include_usage:
         content = _without_stream_options(content)
-    answer = RelayAnswer(
-        native,
-        reader(native, partial(_reported, place)),
-        translator(native, wire.dialect, model=model, wire=wire),
-        model,
-    )
-    return Operation(native, content, answer)
+    words = translator(native, wire.dialect, model=model, wire=wire)
+    if wire.dialect == "chat":
+        words = CallsPutRight(words)
+    return Operation(native, content, RelayAnswer(native, reader(native, partial(_reported, place)), words, model))
 
 
 def _native(dialect: Dialect, spoken: frozenset[Dialect], place: Place) -> Dialect:

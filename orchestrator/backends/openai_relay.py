@@ -27,11 +27,10 @@ _MOST_HELD: Final = 64
 class RelayAnswer:
     """Implements `orchestrator.backends.openai_exchange.Answer`.
 
-    `translator` is None where events go on as they are. The reply's message stays empty: its text has gone out already,
-    and keeping it for nobody would cost memory for every stream.
+    The reply's message stays empty: its text has gone out already, and nobody would read it there.
     """
 
-    def __init__(self, native: Dialect, reader: Reader, translator: Translator | None, model: str) -> None:
+    def __init__(self, native: Dialect, reader: Reader, translator: Translator, model: str) -> None:
         self._native = native
         self._reader = reader
         self._translator = translator
@@ -66,7 +65,7 @@ class RelayAnswer:
 
     def end(self) -> None:
         self._begun = True
-        if self._translator is not None and self.finished:
+        if self.finished:
             self._events.extend(event for event in self._translator.end() if event.data != END_MARKER)
 
     def take(self) -> Sequence[Delta]:
@@ -83,7 +82,4 @@ class RelayAnswer:
 
     def _add(self, event: WireEvent) -> None:
         self._tokens += self._reader.feed(event)
-        if self._translator is None:
-            self._events.append(event)
-        else:
-            self._events.extend(self._translator.feed(event))
+        self._events.extend(self._translator.feed(event))

@@ -8,6 +8,7 @@ import trio.testing
 
 from agents.errors import ModelError, Overloaded, Refused, Throttled, Truncated, Unavailable
 from tests.backends.payloads import (
+    CALLS,
     COUNTED,
     DONE,
     END,
@@ -21,6 +22,7 @@ from tests.backends.payloads import (
     stream,
     stream_head,
     text,
+    tool,
     trailing,
     whole,
 )
@@ -358,3 +360,55 @@ async def test_cancelling_aborts_the_request() -> None:
         recorder = Recorder()
         await connection.send(wired(HI), recorder)
         assert len(events_of(recorder)) == 4
+
+
+def calls_of(recorder: Recorder) -> list[tuple[int, str | None]]:
+    """The index and id of every tool-call fragment, as a program sees them."""
+    deltas = [choice["delta"] for data in data_of(recorder) for choice in json.loads(data)["choices"]]
+    return [(call["index"], call.get("id")) for delta in deltas for call in delta.get("tool_calls") or ()]
+
+
+async def test_R13_a_new_id_at_an_occupied_index_is_a_new_call() -> None:
+    """Three ids at index 0 are relayed at three indices; what follows without an id stays with the last of them."""
+    calls = [tool(0, id=f"c{n}", name="f", arguments="{}") for n in range(3)]
+    _, recorder = await relay(stream(*calls, tool(0, arguments=" "), CALLS, DONE))
+    assert calls_of(recorder) == [(0, "c0"), (1, "c1"), (2, "c2"), (2, None)]
+
+
+async def test_R15_a_call_without_an_id_gets_one() -> None:
+    """Each call one of its own, in its first fragment; the rest of the event stays as it was."""
+    first = [tool(n, name="f", arguments="{", x_vendor=1.0) for n in range(2)]
+    _, recorder = await relay(stream(*first, tool(0, id=None, arguments="}"), tool(1, arguments="}"), CALLS, DONE))
+    found = calls_of(recorder)
+    assert [index for index, _ in found] == [0, 1, 0, 1]
+    assert found[0][1]
+    assert found[1][1]
+    assert found[0][1] != found[1][1]
+    assert [call_id for _, call_id in found[2:]] == [None, None]
+    assert all(b'"x_vendor":1.0' in data for data in data_of(recorder)[:2])
+
+
+async def test_calls_by_the_rule_pass_untouched() -> None:
+    """Parallel calls with indices and ids of their own are the server's very bytes, in every choice."""
+    data = [
+        rb'{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":""}}]}}]}',
+        rb'{"choices":[{"index":1,"delta":{"tool_calls":[{"index":0,"id":"b","function":{"name":"f","arguments":""}}]}}]}',
+        rb'{"choices":[{"index":0,"delta":{"tool_calls":[{"index":1,"id":"c","function":{"name":"f","arguments":""}}]}}]}',
+        rb'{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\u007d"}}]}}], "x":1e3}',
+        rb'{"choices":[{"index":0,"delta":{"content":"\"tool_calls\" is a word"},"finish_reason":"tool_calls"}]}',
+        rb'{"choices":[{"index":1,"delta":{"tool_calls":null},"finish_reason":"tool_calls"}]}',
+    ]
+    _, recorder = await relay(lines(*data))
+    assert data_of(recorder) == data
+
+
+async def test_R19_reasoning_under_either_name_is_a_token() -> None:
+    """Both names go on as they are, count as output and as the first token."""
+    data = [
+        rb'{"choices":[{"index":0,"delta":{"reasoning":"hm"}}]}',
+        rb'{"choices":[{"index":0,"delta":{"reasoning_content":"hm"}}]}',
+        rb'{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}',
+    ]
+    _, recorder = await relay(lines(*data))
+    assert data_of(recorder) == data
+    assert tokens_of(recorder) == 2
