@@ -86,8 +86,12 @@ async def load(
 
 async def _connect(address: tuple[str, int]) -> trio.socket.SocketType:
     sock = trio.socket.socket()
-    sock.setsockopt(trio.socket.IPPROTO_TCP, trio.socket.TCP_NODELAY, 1)
-    await sock.connect(address)
+    try:
+        sock.setsockopt(trio.socket.IPPROTO_TCP, trio.socket.TCP_NODELAY, 1)
+        await sock.connect(address)
+    except BaseException:
+        sock.close()
+        raise
     return sock
 
 
