@@ -21,21 +21,27 @@ _ITEM: Final = ("type", "id", "status")
 
 
 class Messages:
-    """Messages in the making. `sources[i]` is the path in the program's body that message i comes from."""
+    """Messages in the making. `sources` maps paths in them to the paths in the program's body that they come from."""
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
-        self.sources: list[str] = []
+        self.sources: dict[str, str] = {}
 
-    def add(self, message: dict[str, Any], source: str) -> None:
+    def add(self, message: dict[str, Any], source: str, **members: str) -> None:
+        """`members` are those of the message that come from elsewhere than the same name in `source`."""
+        place = f"messages[{len(self.messages)}]"
         self.messages.append(message)
-        self.sources.append(source)
+        self.sources[place] = source
+        self.sources.update((f"{place}.{name}", path) for name, path in members.items())
 
     def call(self, call: dict[str, Any], source: str) -> None:
         """Adds a tool call to the model's message that stands last, or in one of its own."""
         if not self.messages or self.messages[-1]["role"] != "assistant":
             self.add({"role": "assistant", "content": ""}, source)
-        self.messages[-1].setdefault("tool_calls", []).append(call)
+        calls = self.messages[-1].setdefault("tool_calls", [])
+        place = f"messages[{len(self.messages) - 1}].tool_calls[{len(calls)}]"
+        calls.append(call)
+        self.sources.update({place: source, f"{place}.function": source, f"{place}.id": f"{source}.call_id"})
 
 
 def chat_messages(instructions: Any, given: Any) -> Messages:
@@ -44,9 +50,9 @@ def chat_messages(instructions: Any, given: Any) -> Messages:
     if instructions is not None:
         if not isinstance(instructions, str):
             raise Untranslatable("instructions", "must be a string")
-        messages.add({"role": "system", "content": instructions}, "instructions")
+        messages.add({"role": "system", "content": instructions}, "instructions", content="instructions")
     if isinstance(given, str):
-        messages.add({"role": "user", "content": given}, "input")
+        messages.add({"role": "user", "content": given}, "input", content="input")
         return messages
     if given is None:
         raise Untranslatable("input", "is missing; it must be a string or a list of items")
@@ -88,7 +94,8 @@ def _function_call(messages: Messages, item: Mapping[str, Any], path: str) -> No
 def _function_call_output(messages: Messages, item: Mapping[str, Any], path: str) -> None:
     only(item, path, (*_ITEM, "call_id", "name", "output", *_plain_call(item, path)))
     output = plain_text(item.get("output"), f"{path}.output")
-    messages.add({"role": "tool", "tool_call_id": text_of(item, "call_id", path), "content": output}, path)
+    message = {"role": "tool", "tool_call_id": text_of(item, "call_id", path), "content": output}
+    messages.add(message, path, content=f"{path}.output", tool_call_id=f"{path}.call_id")
 
 
 def _plain_call(item: Mapping[str, Any], path: str) -> tuple[str, ...]:

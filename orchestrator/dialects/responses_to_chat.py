@@ -19,7 +19,8 @@
 A member that is null says nothing, and is left out.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -60,14 +61,20 @@ _SOURCES: Final = {
     "reasoning_effort": "reasoning.effort",
     "verbosity": "text.verbosity",
     "logprobs": "include",
+    "messages": "input",
+    "tool_choice.function": "tool_choice",
+    "tool_choice.allowed_tools": "tool_choice",
 }
+_TOOL: Final = re.compile(r"^(tools\[\d+\])\.function")
+_BOUNDARY: Final = re.compile(r"[.\[]|$")
+"""Where a path may be cut."""
 
 
 class ChatRequest(Struct, frozen=True):
-    """The request in chat completions. `sources[i]` is the path that its message i had in the program's body."""
+    """The request in chat completions. `sources` maps paths in its messages to those in the program's body."""
 
     wire: WireRequest
-    sources: Sequence[str]
+    sources: Mapping[str, str]
 
     def in_the_programs_words(self, error: Untranslatable) -> Untranslatable:
         """The error about this request, with the path that the member had in the program's own body."""
@@ -168,19 +175,16 @@ _MEMBERS: Final[Mapping[str, Callable[[Any], dict[str, Any]]]] = {
 }
 
 
-def _source(field: str, sources: Sequence[str]) -> str:
-    head, bracket, rest = field.partition("[")
-    if bracket and head == "messages":
-        number, _, tail = rest.partition("]")
-        if number.isdigit() and int(number) < len(sources):
-            source = sources[int(number)]
-            return source + tail if source.endswith("]") else source
-    if bracket and head == "tools":
-        return field.replace("].function", "]", 1)
-    for name in sorted(_SOURCES, key=len, reverse=True):
-        if field == name or field.startswith(f"{name}."):
-            return _SOURCES[name] + field[len(name) :]
-    return "input" if field == "messages" else field
+def _source(field: str, sources: Mapping[str, str]) -> str:
+    """The longest path that is known and contains the field, in the program's words, with what is left of it."""
+    known = _TOOL.sub(r"\1", field)
+    if known != field:
+        return known
+    for end in sorted((match.start() for match in _BOUNDARY.finditer(field)), reverse=True):
+        source = sources.get(field[:end]) or _SOURCES.get(field[:end])
+        if source is not None:
+            return source + field[end:]
+    return field
 
 
 def _value(fields: Mapping[str, Raw], name: str) -> Any:

@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agents.errors import ModelError, Overloaded, Refused, Throttled, Unavailable
 from agents.messages import FinishReason, Usage, WireEvent
@@ -193,3 +195,33 @@ def test_an_answer_without_its_last_event_is_incomplete() -> None:
 def test_nothing_said_is_an_empty_object() -> None:
     """No event that describes a response leaves an empty object."""
     assert put_together(WireEvent("", b"[DONE]")) == b"{}"
+
+
+VALUE = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-9, 9), st.floats(allow_nan=False), st.text(max_size=3)),
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(st.text(max_size=2), inner, max_size=2)),
+    max_leaves=4,
+)
+KINDS = st.sampled_from(
+    ["response.completed", "response.failed", "response.output_text.delta", "response.output_item.done", "error", ""]
+)
+MEMBERS = st.dictionaries(
+    st.sampled_from(["delta", "item", "output_index", "response", "error", "output", "usage", "status", "content"]),
+    VALUE,
+    max_size=4,
+)
+
+
+@given(st.lists(st.tuples(KINDS, MEMBERS, st.booleans()), max_size=4))
+def test_no_event_breaks_the_reader_or_the_document(loose: list[tuple[str, dict[str, Any], bool]]) -> None:
+    """Whatever types a server puts into its events, they are read or are an error of the answer; a document is JSON."""
+    found, joined = ResponsesReader(), ResponsesAssembler()
+    for kind, members, inside in loose:
+        said = event(kind, **({"response": members} if inside else members))
+        joined.feed(said)
+        try:
+            tokens = found.feed(said)
+        except ModelError:
+            tokens = 0
+        assert tokens >= 0
+    assert isinstance(json.loads(joined.document()), dict)

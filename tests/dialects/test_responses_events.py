@@ -354,3 +354,27 @@ def test_cutting_the_text_elsewhere_changes_nothing(text: str, data: st.DataObje
     whole = translated([chunk({"content": text}), chunk(finish="stop"), DONE])
     parts = translated([*(chunk({"content": piece}) for piece in pieces), chunk(finish="stop"), DONE])
     assert document(parts) == document(whole)
+
+
+VALUE = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-9, 9), st.floats(allow_nan=False), st.text(max_size=3)),
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(st.text(max_size=2), inner, max_size=2)),
+    max_leaves=4,
+)
+NAMES = ("content", "reasoning", "refusal", "tool_calls", "index", "id", "function", "name", "arguments")
+
+
+@given(st.lists(st.tuples(st.dictionaries(st.sampled_from(NAMES), VALUE, max_size=3), VALUE, VALUE), max_size=4))
+def test_no_chunk_breaks_the_events(loose: list[tuple[dict[str, Any], Any, Any]]) -> None:
+    """Whatever types a server puts into its chunks, what comes out is valid and ends once."""
+    chunks = []
+    for delta, calls, odd in loose:
+        body = {
+            "choices": [{"delta": {**delta, "tool_calls": [delta, calls]}, "logprobs": odd}],
+            "usage": odd,
+            "id": calls,
+        }
+        chunks.append(WireEvent("", json.dumps(body).encode()))
+    events = translated([*chunks, chunk(finish="stop"), DONE], include=["message.output_text.logprobs"])
+    assert [event.type for event in read(events)].count("response.completed") == 1
+    document(events)

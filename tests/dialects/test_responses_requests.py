@@ -253,10 +253,14 @@ def test_nothing_stored_passes() -> None:
     ("chat_field", "field"),
     [
         ("messages[0].content", "instructions"),
-        ("messages[2].content[1].image_url", "input[1].content[1].image_url"),
-        ("messages[9]", "messages[9]"),
+        ("messages[1].content[1].image_url", "input[0].content[1].image_url"),
+        ("messages[2].tool_calls[0].function.arguments", "input[1].arguments"),
+        ("messages[2].tool_calls[1].id", "input[2].call_id"),
+        ("messages[3].tool_call_id", "input[3].call_id"),
+        ("messages[3].content", "input[3].output"),
         ("messages", "input"),
         ("tools[3].function.strict", "tools[3].strict"),
+        ("tool_choice.function.name", "tool_choice.name"),
         ("max_tokens", "max_output_tokens"),
         ("response_format.json_schema.schema", "text.format.schema"),
         ("reasoning_effort", "reasoning.effort"),
@@ -266,7 +270,12 @@ def test_nothing_stored_passes() -> None:
 )
 def test_errors_about_the_translation_speak_of_the_original(chat_field: str, field: str) -> None:
     """Where a later translation refuses a member, the program is told where that stood in its own body."""
-    items = [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]
+    items = [
+        {"role": "user", "content": "a"},
+        CALL,
+        {**CALL, "call_id": "c2"},
+        {"type": "function_call_output", "call_id": "c1", "output": "x"},
+    ]
     made = chat_request(request(instructions="i", input=items))
     error = made.in_the_programs_words(Untranslatable(chat_field, "why: so"))
     assert (error.field, str(error)) == (field, f"{field}: why: so")
@@ -302,3 +311,38 @@ def test_no_member_is_lost_in_silence(members: dict[str, Any]) -> None:
     }
     for name in members:
         assert moved.get(name, name) in fields or name in asks_nothing
+
+
+JSON = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-9, 9),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.text(max_size=3),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(
+            st.sampled_from(["type", "role", "content", "text", "name", "output", "call_id", "arguments", "format"]),
+            st.one_of(
+                inner, st.sampled_from(["message", "function", "function_call", "input_text", "user", "json_schema"])
+            ),
+            max_size=4,
+        ),
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*KNOWN, "input"]), JSON, max_size=4), JSON)
+def test_no_request_breaks_the_translation(members: dict[str, Any], item: Any) -> None:
+    """Whatever stands in a request, it is translated, or refused with a 400."""
+    for found in (members, {"input": [item]}, {"input": [{"role": "user", "content": [item]}]}, {"tools": [item]}):
+        try:
+            wire = translate(request(**found))
+        except Refused as error:
+            status = error.status
+        else:
+            status = 400 if wire.dialect == "chat" else 0
+        assert status == 400
