@@ -9,6 +9,7 @@
 | `include`: `reasoning.encrypted_content`                      | nothing: no reasoning comes encrypted              |
 | `reasoning.summary`: `auto`                                   | nothing: what reasoning there is comes whole       |
 | `store`                                                       | nothing: it asks for a copy, and there is none     |
+| `metadata`                                                    | nothing sent: the response repeats it              |
 | `max_tool_calls`                                              | nothing: it bounds hosted tools, and there is none |
 | `truncation`: `disabled`                                      | nothing: nothing is ever truncated                 |
 | `previous_response_id`, `conversation`, `background`          | refused, see `stored`                              |
@@ -36,7 +37,7 @@ from orchestrator.dialects.stored import refuse_stored
 LOGPROBS: Final = "message.output_text.logprobs"
 
 _NULL: Final = b"null"
-_LEFT_OUT: Final = frozenset({"instructions", "input", "store", "max_tool_calls", "background"})
+_LEFT_OUT: Final = frozenset({"instructions", "input", "store", "metadata", "max_tool_calls", "background"})
 _NO_COUNTERPART: Final = frozenset(
     {"prompt", "context_management", "access_programs", "background_options", "image", "prompt_cache_diagnostics"}
 )

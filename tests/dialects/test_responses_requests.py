@@ -154,12 +154,13 @@ def test_members_under_other_names() -> None:
 
 
 def test_what_asks_for_nothing_is_left_out() -> None:
-    """Nulls, defaults that always hold, and a copy that nobody can fetch, are no part of the request."""
+    """Nulls, defaults that always hold, labels, and a copy that nobody can fetch, are no part of the request."""
     fields = chat(
         previous_response_id=None,
         background=False,
         store=True,
         truncation="disabled",
+        metadata={"label": "x"},
         max_tool_calls=3,
         tools=[],
         include=[],
@@ -305,6 +306,7 @@ def test_no_member_is_lost_in_silence(members: dict[str, Any]) -> None:
     }
     asks_nothing = {
         "store",
+        "metadata",
         "max_tool_calls",
         *(name for name, value in members.items() if value in ([], {})),
         *(name for name, value in members.items() if (name, value) == ("truncation", "disabled")),
