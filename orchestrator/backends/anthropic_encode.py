@@ -10,7 +10,7 @@ where they would undo that. What has no counterpart is refused with the field's 
 | tool results one after another         | `tool_result` blocks of one user message, in their order               |
 | messages of one role one after another | blocks of one message, as the API would read them anyway               |
 | texts without a visible character      | nothing: the API refuses them                                          |
-| tool arguments that are no JSON object | an object whose only member `malformed_arguments` is what was written  |
+| tool arguments that are no JSON object | an object whose only member `INVALID_JSON` is what was written         |
 | reasoning of earlier answers           | nothing: it may only go back with its signature, which is not kept     |
 | a `json_schema` response format        | `output_config.format`, added to an `output_config` of `extra`         |
 | `tool_choice` `required`               | `any`                                                                  |
@@ -23,12 +23,12 @@ from itertools import dropwhile, takewhile
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from agents.errors import Refused
 from agents.messages import Message, ModelRequest, ToolCall
 from orchestrator.dialects.base import Untranslatable
-from orchestrator.dialects.chat_tools import is_json_object
+from orchestrator.dialects.messages_assembler import tool_input
 from orchestrator.dialects.text import scrubbed
 
 _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
@@ -124,11 +124,8 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
 
 
 def _tool_use(call: ToolCall) -> dict[str, Any]:
-    given: Any = {"malformed_arguments": call.arguments}
-    if is_json_object(call.arguments):
-        # verbatim, so that a repeated prefix stays the same bytes and numbers keep their digits
-        given = Raw(call.arguments.encode("utf-8", "replace"))
-    return {"type": "tool_use", "id": call.id, "name": call.name, "input": given}
+    # Arguments go back verbatim, so that a repeated prefix stays the same bytes and numbers keep their digits.
+    return {"type": "tool_use", "id": call.id, "name": call.name, "input": tool_input(call.arguments)}
 
 
 def _tool_choice(choice: str | Mapping[str, Any]) -> Mapping[str, Any]:

@@ -110,7 +110,7 @@ def test_R17_arguments_that_are_no_object_go_back_as_they_were_written() -> None
     """The API takes objects only, so the text is put into one, where the model sees what it wrote."""
     body = sent(USER, Message("assistant", "", (ToolCall("a", "f", '{"x": '), ToolCall("b", "f", "[1]"))))
     inputs = [block["input"] for block in body["messages"][1]["content"]]
-    assert inputs == [{"malformed_arguments": '{"x": '}, {"malformed_arguments": "[1]"}]
+    assert inputs == [{"INVALID_JSON": '{"x": '}, {"INVALID_JSON": "[1]"}]
 
 
 def test_arguments_keep_their_digits() -> None:

@@ -16,7 +16,7 @@ def local_server() -> Iterator[LocalBackend]:
         yield backend
 
 
-@pytest.fixture(params=["simulated", "openai", "local"])
+@pytest.fixture(params=["simulated", "openai", "anthropic", "local"])
 def which(request: pytest.FixtureRequest) -> str | LocalBackend:
     """The name of a backend, or the running local one."""
     name: str = request.param
@@ -28,5 +28,6 @@ async def subject(which: str | LocalBackend) -> AsyncIterator[subjects.Subject]:
     if isinstance(which, LocalBackend):
         yield subjects.local(which)
         return
-    async with {"simulated": subjects.simulated, "openai": subjects.openai}[which]() as found:
+    makers = {"simulated": subjects.simulated, "openai": subjects.openai, "anthropic": subjects.anthropic}
+    async with makers[which]() as found:
         yield found

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import httpx2
 import trio
 
+from orchestrator.backends.anthropic import AnthropicBackend, AnthropicConfig
 from orchestrator.backends.base import Backend
 from orchestrator.backends.local import LocalBackend
 from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
@@ -24,11 +25,15 @@ SIMULATED = SimConfig(
 
 @dataclass
 class Subject:
-    """One backend under test. `busy` asks its server how many calls it is working on; `context` is in tokens."""
+    """One backend under test. `busy` asks its server how many calls it is working on; `context` is in tokens.
+
+    `overflow` is the code of a request that is beyond the context.
+    """
 
     backend: Backend
     busy: Callable[[], Awaitable[int]]
     context: int = CONTEXT
+    overflow: str = "context_length_exceeded"
 
 
 @asynccontextmanager
@@ -44,6 +49,20 @@ async def openai() -> AsyncIterator[Subject]:
     async with trio.open_nursery() as nursery:
         url = await nursery.start(serve_simulated, provider)
         yield Subject(OpenAIBackend(OpenAIConfig(name="openai", base_url=url)), _in_flight(provider))
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def anthropic() -> AsyncIterator[Subject]:
+    """The Anthropic adapter, over a socket, against the simulated provider's server.
+
+    The API has no code of its own for a prompt that is too long.
+    """
+    provider = SimProvider(SIMULATED)
+    async with trio.open_nursery() as nursery:
+        url = await nursery.start(serve_simulated, provider)
+        backend = AnthropicBackend(AnthropicConfig(name="anthropic", base_url=url))
+        yield Subject(backend, _in_flight(provider), overflow="invalid_request_error")
         nursery.cancel_scope.cancel()
 
 
