@@ -17,11 +17,12 @@ DONE = WireEvent("", b"[DONE]")
 """The end marker of a chat stream."""
 
 # An escaped quote in front of the colon keeps these from matching inside of a text.
-_REPORT = re.compile(rb'"usage"\s*:\s*(?!null)')
-_NO_CHOICES = re.compile(rb'"choices"\s*:\s*null')
+_REPORT = re.compile(rb'"usage"\s*+:\s*+(?!null)')
+_NO_CHOICES = re.compile(rb'"choices"\s*+:\s*+null')
 
 _NULL = Raw(b"null")
-_EMPTY = frozenset((b"null", b"[]"))
+_TRUE = Raw(b"true")
+_NONE = Raw(b"[]")
 
 _members = msgspec.json.Decoder(dict[str, Raw])
 
@@ -44,8 +45,8 @@ _wishes = msgspec.json.Decoder(UsageWish | None)
 
 
 def usage_wish(wire: WireRequest) -> UsageWish:
-    """What the program asked for. A request that was translated on the way wants to know the usage."""
-    if wire.dialect != "chat":
+    """What the program asked for. An answer in one piece always has its usage, and so has what is translated on."""
+    if wire.dialect != "chat" or wire.fields.get("stream") != _TRUE:
         return UsageWish(include_usage=True)
     said = wire.fields.get("stream_options", _NULL)
     try:
@@ -84,19 +85,17 @@ class SameChat:
             members = _members.decode(event.data)
         except (msgspec.DecodeError, RecursionError):
             return (event,)
-        empty = bytes(members.get("choices", _NULL)) in _EMPTY
+        choices = bytes(members.get("choices", _NULL))
+        standard = event if choices != b"null" else _with(event, members, choices=_NONE)
         if members.get("usage", _NULL) == _NULL:
-            # Only `choices` are null here, which programs do not expect.
-            return (event,) if "choices" not in members else (_with(event, members, choices=Raw(b"[]")),)
-        if empty:
-            self._report = event if members.get("choices") == Raw(b"[]") else _with(event, members, choices=Raw(b"[]"))
+            return (standard if "choices" in members else event,)
+        if choices in (b"null", b"[]"):
+            self._report = standard
             self._report_is_own = True
             return ()
-        if self._running:
-            return (event,)
         if not self._report_is_own:
-            self._report = _with(event, members, choices=Raw(b"[]"))
-        return (_with(event, members, usage=_NULL),)
+            self._report = _with(event, members, choices=_NONE)
+        return (event if self._running else _with(event, members, usage=_NULL),)
 
 
 class SameMessages:
