@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import openai
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 from openai.types.responses import Response, ResponseStreamEvent
@@ -322,6 +322,7 @@ SPOKEN = st.lists(
 )
 
 
+@settings(max_examples=40)
 @given(SPOKEN, st.sampled_from(["stop", "tool_calls"]))
 def test_every_answer_is_read_the_same_in_three_ways(deltas: list[dict[str, Any]], finish: str) -> None:
     """The SDK's accumulator, the document and the reader agree with what the model said, for any order of speaking."""
