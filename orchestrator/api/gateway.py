@@ -45,8 +45,7 @@ class Gateway:
         if dialect in ("embeddings", "count_tokens"):
             return Response(await self._document(asked), media_type=JSON)
         if asked.parsed.stream:
-            batches = self._streamed(asked)
-            return Relay(request.scope, dialect, batches, include_usage=asked.parsed.include_usage)
+            return Relay(request.scope, dialect, self._streamed(asked))
         return Response(await self._assembled(asked), media_type=JSON)
 
     def _show_limits(self, request: Request, asked: Asked) -> None:

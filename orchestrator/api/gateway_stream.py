@@ -27,7 +27,6 @@ from starlette.types import Scope
 from agents.errors import Draining
 from agents.messages import Dialect, WireEvent
 from orchestrator.api.gateway_errors import failure, failure_event
-from orchestrator.api.gateway_usage import UsageChunks
 from orchestrator.api.streams import EVENTS, Stream
 
 HEAD_SECONDS: Final = 10.0
@@ -46,23 +45,22 @@ class Relay(Stream):
 
     media_type = EVENTS
 
-    def __init__(self, scope: Scope, dialect: Dialect, batches: Batches, *, include_usage: bool) -> None:
+    def __init__(self, scope: Scope, dialect: Dialect, batches: Batches) -> None:
         super().__init__(patience=HEAD_SECONDS)
         self.heartbeat = _PING if dialect == "messages" else _COMMENT
         self._scope = scope
         self._dialect: Dialect = dialect
         self._batches = batches
-        self._usage = UsageChunks(include=include_usage) if dialect == "chat" else None
         self._events = 0
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         async with aclosing(self._batches) as batches:
             async for batch in batches:
-                chunk = self._encoded(batch if self._usage is None else self._usage.feed(batch))
+                chunk = self._encoded(batch)
                 if chunk:
                     yield chunk
-        if self._usage is not None:
-            yield self._encoded(self._usage.end()) + _LAST
+        if self._dialect == "chat":
+            yield _LAST
 
     def refusal(self, error: Exception) -> Response:
         return failure(self._scope, error)

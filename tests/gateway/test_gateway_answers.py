@@ -6,6 +6,7 @@ import pytest
 import trio
 
 from agents.port import Flow, Priority
+from orchestrator.dialects.translators import translator
 from tests.api.surface_rig import Exchange, ask
 from tests.gateway.gateway_rig import (
     CHAT,
@@ -117,8 +118,15 @@ EVERYWHERE = ((chunk("one ", usage=USAGE),), (finish(usage=USAGE),))
 @pytest.mark.parametrize("asked", [True, False, None])
 async def test_R02_usage_comes_on_one_last_chunk_if_asked_for_and_else_not_at_all(script, asked, autojump_clock):
     """Wherever a backend puts usage, a program sees one last chunk with it and empty choices, or none."""
+
+    def relayed(number, request):
+        same = translator("chat", "chat", model="small", wire=request.wire)
+        for batch in script:
+            yield tuple(made for event in batch for made in same.feed(event))
+        yield tuple(same.end())
+
     backend = WireBackend()
-    backend.plan = lambda number, request: script
+    backend.plan = relayed
     fields = {} if asked is None else {"stream_options": {"include_usage": asked}}
     async with running(wire_owner(backend)) as owner:
         answer = await ask(gateway(owner), "POST", PATHS["chat"], body("chat", stream=True, **fields))
