@@ -15,6 +15,9 @@ IMAGE_TOKENS = 1100
 _SOURCES = ("base64", "url", "file", "text", "content")
 
 
+_ABSENT = Raw()
+
+
 class Block(Struct):
     """One block of content, of any type; what a type does not have is left at its default."""
 
@@ -23,7 +26,7 @@ class Block(Struct):
     source: dict[str, Any] | None = None
     id: str | None = None
     name: str | None = None
-    input: Raw | None = None
+    input: Raw = _ABSENT
     tool_use_id: str | None = None
     content: str | list["Block"] | dict[str, Any] | None = None
     thinking: str | None = None
@@ -77,13 +80,13 @@ def check_turns(turns: Sequence[Turn]) -> None:
 
 def _check_block(block: Block, path: str) -> None:
     for member in _NEEDED.get(block.type, ()):
-        if getattr(block, member) is None:
+        if getattr(block, member) in (None, _ABSENT):
             raise wrong(f"{path}.{block.type}.{member}", "Field required")
     if block.type == "text" and not block.text:
         raise wrong(f"{path}.text", "text content blocks must be non-empty")
     if block.type in ("image", "document") and block.source and block.source.get("type") not in _SOURCES:
         raise wrong(f"{path}.{block.type}.source.type", f"must be one of {', '.join(_SOURCES)}")
-    if block.type == "tool_use" and block.input is not None and not bytes(block.input).lstrip().startswith(b"{"):
+    if block.type == "tool_use" and not bytes(block.input).lstrip().startswith(b"{"):
         raise wrong(f"{path}.tool_use.input", "Input should be a valid dictionary")
     if block.type == "thinking" and block.signature != signature(block.thinking or ""):
         raise wrong(f"{path}.thinking.signature", "invalid `signature` in `thinking` block")
@@ -158,5 +161,4 @@ def _result(block: Block) -> str:
 
 
 def _call(block: Block) -> ToolCall:
-    arguments = bytes(block.input).decode() if block.input is not None else "{}"
-    return ToolCall(block.id or "", block.name or "", arguments)
+    return ToolCall(block.id or "", block.name or "", bytes(block.input).decode())
