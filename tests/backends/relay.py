@@ -8,7 +8,7 @@ from agents.messages import Dialect, ModelReply, ModelRequest, WireEvent, WireRe
 from tests.backends.recorder import Recorder
 from tests.backends.upstream import Script, upstream
 
-HI = b'{"model":"m","messages":[{"role":"user","content":"hi"}]}'
+HI = b'{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}'
 HI_RESPONSES = b'{"model":"m","input":"hi"}'
 HI_MESSAGES = b'{"model":"m","max_tokens":64,"messages":[{"role":"user","content":"hi"}]}'
 HI_EMBEDDINGS = b'{"model":"m","input":["hi","there"]}'

@@ -156,7 +156,7 @@ async def test_R01_null_choices_are_relayed_as_an_empty_list_and_carry_usage() -
 @pytest.mark.parametrize("events", [[event(chunk(finish="stop", usage=USAGE)), DONE], [STOP, trailing(), DONE]])
 async def test_R02_a_program_gets_one_usage_chunk_exactly_if_it_asked(asked: bool, events: list[bytes]) -> None:
     """Wherever the server reports usage, the program gets it in a last chunk without choices, or not at all."""
-    body = {"model": "m", "messages": [], "stream_options": {"include_usage": asked}}
+    body = {"model": "m", "messages": [], "stream": True, "stream_options": {"include_usage": asked}}
     reply, recorder = await relay(stream(text("a"), *events), body)
     reports = [found for found in map(json.loads, data_of(recorder)) if found.get("usage")]
     assert [found["choices"] for found in reports] == ([[]] if asked else [])

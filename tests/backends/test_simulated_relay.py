@@ -35,6 +35,7 @@ BODIES: dict[Dialect, dict[str, object]] = {
     "chat": {
         "model": "sim",
         "messages": [{"role": "user", "content": QUESTION}],
+        "stream": True,
         "stream_options": {"include_usage": True},
         "x_sim": {"k": 1},
     },
@@ -105,6 +106,15 @@ async def test_chat_in_process_is_chat_over_http() -> None:
 
     assert timeless(here) == timeless(there)
     assert json.loads(data_of(here)[0])["x_sim"] == {"k": 1}
+
+
+async def test_a_chat_answer_in_one_piece_has_its_usage_unasked(autojump_clock: trio.testing.MockClock) -> None:
+    """As at the provider: only a program that wants a stream has to ask."""
+    body = {name: value for name, value in BODIES["chat"].items() if not name.startswith("stream")}
+    for stream, has in ((False, True), (True, False)):
+        recorder = Recorder()
+        await send(SimProvider(CONFIG), {**body, "stream": stream}, "chat", recorder)
+        assert bool(document("chat", recorder).get("usage")) == has
 
 
 async def test_embeddings_and_counts_are_documents(autojump_clock: trio.testing.MockClock) -> None:
