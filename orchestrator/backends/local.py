@@ -13,6 +13,7 @@ import secrets
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import trio
 
@@ -23,10 +24,17 @@ from orchestrator.backends.base import Capabilities, Connection, Progress
 from orchestrator.backends.local_config import LocalConfig, find_weights, server_settings
 from orchestrator.backends.local_process import Launch, Restarts, ServerFailed, Tail, run_server
 from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
+from orchestrator.backends.openai_config import NativeDialect
 from orchestrator.backends.secret import Secret
 
 # By its path and without its folder on sys.path: neither the working directory nor the siblings' names matter.
 SERVER_COMMAND = (sys.executable, "-P", str(Path(local_server.__file__)))
+
+_DIALECTS: Final[tuple[NativeDialect, ...]] = ("chat",)
+"""llama.cpp has responses and messages too, but leaves out members that the SDKs put answers together by (indices of
+outputs and contents, an empty list to begin with) and calls an answer cut short complete. Translated from chat they
+are whole. Embeddings would need a server started for nothing else.
+"""
 
 
 class LocalBackend:
@@ -79,7 +87,7 @@ class LocalBackend:
         return self._pid
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(dialect="openai", reports_cached=True)
+        return Capabilities(dialect="openai", reports_cached=True, dialects=frozenset(_DIALECTS))
 
     def connect(self) -> Connection:
         """A connection of its own for one slot; it follows the server through restarts."""
@@ -146,6 +154,7 @@ class LocalBackend:
                 # reused it would now and then write into a closed socket. Asked to close, it does so by the book.
                 headers={"Connection": "close"},
                 reports_cached=True,
+                dialects=_DIALECTS,
             )
         )
 

@@ -66,9 +66,11 @@ class RelayAnswer:
     def end(self) -> None:
         self._begun = True
         if self.finished:
-            self._events.extend(event for event in self._translator.end() if event.data != END_MARKER)
+            self._events.extend(self._translator.end())
 
     def take(self) -> Sequence[Delta]:
+        if self._events and self._events[-1].data == END_MARKER:
+            self._events.pop()
         if not self._events or not (self._begun or self._tokens or len(self._events) > _MOST_HELD):
             return ()
         batch = Delta(wire=tuple(self._events), tokens=self._tokens)

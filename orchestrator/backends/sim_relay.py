@@ -24,6 +24,8 @@ from orchestrator.policy.feedback import Reading
 
 DIALECTS: Final[frozenset[Dialect]] = frozenset({"chat", "responses", "messages", "embeddings", "count_tokens"})
 
+_TRUE: Final = msgspec.Raw(b"true")
+
 T = TypeVar("T")
 
 _ASK: Final[dict[Dialect, Callable[[SimProvider, bytes, int], Asked]]] = {
@@ -113,8 +115,13 @@ def _understood(provider: SimProvider, read: Callable[[], T]) -> T:
 
 
 def _body(wire: WireRequest, model: str) -> bytes:
-    """As an adapter would send it: for this provider's name of the model, and streamed where there are streams."""
+    """As an adapter would send it: for this provider's name of the model, and streamed where there are streams.
+
+    A program that wants a chat answer in one piece gets its usage without asking.
+    """
     fields: dict[str, object] = {**wire.fields, "model": model}
     if wire.dialect in _ASK:
         fields["stream"] = True
+    if wire.dialect == "chat" and wire.fields.get("stream") != _TRUE:
+        fields["stream_options"] = {"include_usage": True}
     return msgspec.json.encode(fields)
