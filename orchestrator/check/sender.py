@@ -20,6 +20,7 @@ from orchestrator.check import advice
 from orchestrator.check.answer import Answer, ask
 from orchestrator.check.probes import Ask, Change
 from orchestrator.check.report import Setting
+from orchestrator.dialects.base import Untranslatable
 
 LONGEST_WAIT = 120.0
 _REFUSED_AS_IT_IS = (400, 422)
@@ -133,6 +134,8 @@ class Sender:
             for index in range(len(requests)):
                 nursery.start_soon(send, index)
         answers = [found[index] for index in sorted(found)]
+        # what an adapter has no words for was never sent
+        self.sent -= sum(isinstance(answer.error, Untranslatable) for answer in answers)
         problem = next((answer.error.message for answer in answers if answer.error is not None), "")
         seconds = max(answer.seconds for answer in answers)
         self._on_step(msgspec.structs.replace(step, seconds=seconds, problem=problem))
