@@ -55,14 +55,17 @@ def read_keys(folder: Path) -> KeyRing:
         raise _failed(path, "cannot be read", error) from None
     try:
         document = msgspec.json.decode(data, type=_Document)
+        _check_version(document)
+        return KeyRing(document.keys)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise KeyFileError(f"{path}: is no file of keys: {error}") from None
-    if document.version != VERSION:
-        raise KeyFileError(f"{path}: version {document.version} of this file is not known here, only {VERSION}")
-    try:
-        return KeyRing(document.keys)
     except HeadraceError as error:
-        raise KeyFileError(f"{path}: {error.message}") from None
+        raise KeyFileError(f"{path}: is no file of keys: {error.message}") from None
+
+
+def _check_version(document: _Document) -> None:
+    if document.version != VERSION:
+        raise KeyFileError(f"version {document.version} is not known here, only {VERSION}")
 
 
 def change_keys(folder: Path, change: Callable[[KeyRing], tuple[KeyRing, T]]) -> T:
