@@ -27,6 +27,7 @@ from orchestrator.backends.openai_embeddings import EmbeddingsAnswer, embeddings
 from orchestrator.backends.openai_encode import EncodingRules, encode_request
 from orchestrator.backends.openai_errors import Place, error_from_event
 from orchestrator.backends.openai_exchange import Answer
+from orchestrator.backends.openai_null import without_null_content
 from orchestrator.backends.openai_relay import RelayAnswer
 from orchestrator.dialects.encode import encode_upstream
 from orchestrator.dialects.readers import reader
@@ -59,6 +60,8 @@ def operation_of(request: ModelRequest, rules: EncodingRules, spoken: frozenset[
     native = _native(wire.dialect, spoken, place)
     if native == "embeddings":
         return Operation(native, embeddings_body(wire, model), EmbeddingsAnswer(place, model))
+    if native == wire.dialect == "chat" and rules.null_content == "empty":
+        wire = without_null_content(wire)
     content = encode_upstream(wire, native, model=model)
     if native == "chat" and not rules.include_usage:
         content = _without_stream_options(content)
