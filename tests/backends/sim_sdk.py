@@ -6,10 +6,16 @@ from typing import Any
 
 import anthropic
 import openai
+import pytest
 
 from orchestrator.backends.sim_server import anthropic_base
 from orchestrator.backends.simulated import SimConfig, SimProvider
 from tests.backends.sim_client import FAST, served
+
+LEAVES_GENERATORS = pytest.mark.filterwarnings(
+    "ignore:Async generator '(httpx2|httpcore2|openai|anthropic)[.]:ResourceWarning"
+)
+"""OpenAI's SDK stops to read at a stream's end marker, and leaves the generators below it to be collected."""
 
 KEY = "test-key"
 WEATHER = {
