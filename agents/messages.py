@@ -50,13 +50,15 @@ class WireRequest(Struct, frozen=True):
 
     `input_bytes` is the size of its input as far as that is text; what is not (an image) is counted in by whoever made
     this. `headers` are those of the program's own that say how its dialect is meant (`anthropic-beta`), names in lower
-    case, never a key. Nothing in it is interpreted before a backend sends it on.
+    case, never a key. `held_bytes` is what it keeps in memory, images and all, where that is more than its input.
+    Nothing in it is interpreted before a backend sends it on.
     """
 
     dialect: Dialect
     fields: Mapping[str, Raw]
     input_bytes: int
     headers: Mapping[str, str] = {}
+    held_bytes: int = 0
 
 
 class WireEvent(Struct, frozen=True):
@@ -99,6 +101,11 @@ class ModelRequest(Struct, frozen=True, omit_defaults=True):
         for tool in self.tools:
             size += len(tool.name) + _utf8_length(tool.description) + len(str(tool.parameters))
         return size
+
+    def held_bytes(self) -> int:
+        """How much memory the request's text takes, in bytes, whatever a model makes of it."""
+        size = self.input_bytes()
+        return size if self.wire is None else max(size, self.wire.held_bytes)
 
 
 def _utf8_length(text: str) -> int:

@@ -82,7 +82,7 @@ def parse_request(body: bytes, dialect: Dialect, headers: Mapping[str, str] | No
         raise _missing("max_tokens", "how many tokens the answer may have")
     choices = (_count(fields, "n", MOST_CHOICES) or 1) if dialect == "chat" else 1
     return ParsedRequest(
-        WireRequest(dialect, fields, input_bytes(dialect, fields), headers or {}),
+        WireRequest(dialect, fields, input_bytes(dialect, fields), headers or {}, len(body)),
         model,
         stream,
         max_tokens,
@@ -97,7 +97,7 @@ def bounded(wire: WireRequest, max_tokens: int) -> WireRequest:
     used = [name for name in names if _given(wire.fields, name) is not None]
     raw = Raw(str(max_tokens).encode())
     fields = {**wire.fields, **dict.fromkeys(used or names[-1:], raw)}
-    return WireRequest(wire.dialect, fields, wire.input_bytes, wire.headers)
+    return WireRequest(wire.dialect, fields, wire.input_bytes, wire.headers, wire.held_bytes)
 
 
 _NEVER_STREAMED: Final = frozenset({"embeddings", "count_tokens"})

@@ -177,7 +177,7 @@ class Admission:
         config = self._config
         entry = self._tenants.get(ticket.tenant)
         own = Waiting() if entry is None else entry.waiting
-        size = ticket.bytes
+        size = ticket.memory
         if size > min(config.tenant_bytes, config.bytes):
             allowed = min(config.tenant_bytes, config.bytes)
             return TooLarge(f"the request holds {size} bytes, more than the {allowed} that may wait (admission.bytes)")
@@ -199,9 +199,9 @@ class Admission:
     def _admit_over_batch(self, ticket: Ticket, now: float) -> Admitted:
         config = self._config
         victims: list[Ticket] = []
-        while over(self.waiting(ticket.tenant), config.tenant_calls, config.tenant_bytes, ticket.bytes):
+        while over(self.waiting(ticket.tenant), config.tenant_calls, config.tenant_bytes, ticket.memory):
             victims.append(self._evict_newest(ticket.tenant, now))
-        while over(self.all, config.calls, config.bytes, ticket.bytes):
+        while over(self.all, config.calls, config.bytes, ticket.memory):
             victims.append(self._evict_newest(self._heaviest(), now))
         self._join(ticket, now, evictable=False)
         why = "a call of a higher priority took its place in the full queue"
@@ -222,7 +222,7 @@ class Admission:
         return max((tenant for tenant, entry in self._tenants.items() if entry.batch), key=load)
 
     def _full(self, ticket: Ticket, now: float, why: str) -> QueueFull:
-        retry_after = self.retry_after(ticket.tenant, now, bytes=ticket.bytes)
+        retry_after = self.retry_after(ticket.tenant, now, bytes=ticket.memory)
         return QueueFull(f"{why}; try again in {math.ceil(retry_after)} s", retry_after=retry_after)
 
     def _misses_deadline(self, ticket: Ticket, now: float) -> ModelError | None:
@@ -265,10 +265,10 @@ class Admission:
         if not ticket.agent:
             for waiting in (own, every):
                 waiting.http_calls += sign
-                waiting.http_bytes += sign * ticket.bytes
+                waiting.http_bytes += sign * ticket.memory
                 if evictable:
                     waiting.batch_calls += sign
-                    waiting.batch_bytes += sign * ticket.bytes
+                    waiting.batch_bytes += sign * ticket.memory
         if self.all.calls == 0:
             # what rounding has left over
             self.all.work = 0.0

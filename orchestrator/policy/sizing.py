@@ -46,6 +46,7 @@ class Sizing:
             arrived=now,
             deadline=call.deadline,
             bytes=size,
+            memory=request.held_bytes(),
             input=tokens,
             input_sigma=sigma,
             output=self._estimator.output((flow.tenant, flow.job), bound),

@@ -41,6 +41,7 @@ class Ticket:
         "key",
         "lease",
         "max_output",
+        "memory",
         "output",
         "passed",
         "priority",
@@ -71,6 +72,7 @@ class Ticket:
         arrived: float = 0.0,
         deadline: float = math.inf,
         bytes: int = 0,
+        memory: int | None = None,
         input: float = 0.0,
         input_sigma: float = 0.0,
         cached: float = 0.0,
@@ -90,8 +92,10 @@ class Ticket:
         self.arrived = arrived
         self.deadline = deadline
         # size: estimates at arrival; `cached` is the part of `input` expected from a cache, `output` the prediction,
-        # `max_output` the bound, `input_sigma` one standard deviation of the input estimate
+        # `max_output` the bound, `input_sigma` one standard deviation of the input estimate; `bytes` is the input's
+        # size, by which it is estimated, `memory` what the request takes while it waits
         self.bytes = bytes
+        self.memory = bytes if memory is None else memory
         self.input = input
         self.input_sigma = input_sigma
         self.cached = cached
