@@ -31,6 +31,9 @@ __all__ = ["AnthropicBackend", "AnthropicConfig", "AnthropicConnection"]
 _PATHS: dict[Dialect, str] = {"messages": "/v1/messages", "count_tokens": "/v1/messages/count_tokens"}
 _NUMBERS = ("keepalive_seconds", "grace_seconds", "max_line_bytes", "default_max_tokens")
 
+_BYTES_PER_TOKEN = 2.0
+"""At least so many bytes nearly any token of a text has: English has about 4, code 3, Chinese a little over 2."""
+
 
 class AnthropicBackend:
     """A factory of connections to one endpoint.
@@ -59,7 +62,7 @@ class AnthropicBackend:
         self.rules = config.rules()
         self.place = Place(host_of(self.base_url), secrets_of(key, config.headers))
         self.ssl_context = tls_context(where, self.base_url, config.ca_file)
-        self.sending = Sending(self.place.host, config.grace_seconds, wall, self._failure)
+        self.wall = wall
 
     @property
     def name(self) -> str:
@@ -71,11 +74,6 @@ class AnthropicBackend:
     def connect(self) -> "AnthropicConnection":
         return AnthropicConnection(self)
 
-    def _failure(
-        self, status: int, body: bytes, headers: Mapping[str, str], readings: Sequence[Reading], now: float
-    ) -> ModelError:
-        return error_from_response(status, body, self.place, headers, readings, now)
-
     def __repr__(self) -> str:
         return f"<AnthropicBackend {self.name} {self.base_url}>"
 
@@ -86,6 +84,8 @@ class AnthropicConnection:
     def __init__(self, backend: AnthropicBackend) -> None:
         self._backend = backend
         self._transport = SlotTransport(backend.base_url, backend.ssl_context, backend.config.keepalive_seconds)
+        self._sending = Sending(backend.place.host, backend.config.grace_seconds, backend.wall, self._failure)
+        self._needed = 0.0
         self._busy = False
 
     async def send(self, request: ModelRequest, progress: Progress) -> ModelReply:
@@ -99,14 +99,20 @@ class AnthropicConnection:
         )
         exchange = Exchange(progress, backend.place, backend.config.max_line_bytes, operation.answer)
         self._busy = True
+        self._needed = request.input_bytes() / _BYTES_PER_TOKEN
         try:
-            return await backend.sending.send(self._transport, http_request, exchange, progress)
+            return await self._sending.send(self._transport, http_request, exchange, progress)
         finally:
             self._busy = False
 
     async def aclose(self) -> None:
         """Closes the socket."""
         await self._transport.aclose()
+
+    def _failure(
+        self, status: int, body: bytes, headers: Mapping[str, str], readings: Sequence[Reading], now: float
+    ) -> ModelError:
+        return error_from_response(status, body, self._backend.place, headers, readings, now, self._needed)
 
     def __repr__(self) -> str:
         return f"<AnthropicConnection {self._backend.name} {'sending' if self._busy else 'idle'}>"

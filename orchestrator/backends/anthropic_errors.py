@@ -15,8 +15,11 @@ is Anthropic's own:
 A credit balance that is too low comes as a plain `invalid_request_error`; only prose tells it apart, so it is taken as
 the request's fault and refused. The same is true of a prompt that is too long for the model.
 
-Which limit a 429 is about: those of which the headers say that 0 is left. The `tokens` group is read only here, since
-it shows whichever token limit is tightest (a workspace's, or input and output together) and names none.
+Which limit a 429 is about, no word says. It is taken to be about those of which the headers say that 0 is left; else
+about the limit of input tokens, if less of it is left than the request may need, since input counts when a request
+comes and is refused whole. The `tokens` group is read only here: it shows whichever token limit is tightest (a
+workspace's, or input and output together) and names none. A `ramp_limit_exceeded` is about none of them, but about how
+fast their use grows, so it is answered like too much concurrency.
 
 Sources: the Claude API reference, "Errors" and "Rate limits"; the types of its Python SDK.
 """
@@ -28,7 +31,7 @@ from msgspec import structs
 
 from agents.errors import ModelError, Refused
 from agents.messages import Usage
-from orchestrator.backends.headers import exhausted_kinds, parse_number, parse_reset, read_retry_after, time_to_room
+from orchestrator.backends.headers import parse_number, parse_reset, read_retry_after, time_to_room
 from orchestrator.backends.openai_errors import Place
 from orchestrator.dialects.chat_wire import NotJSON, loads
 from orchestrator.dialects.failures import Facts, error_of, facts_of
@@ -37,12 +40,23 @@ from orchestrator.policy.feedback import LimitKind, Reading
 
 _NO_MONEY = ("_spend_limit_reached", "_billing_unavailable")
 _ON_HOLD = "organization_on_hold"
+_RAMP = "ramp_limit_exceeded"
+_ROUNDED = 1000
 
 
 def error_from_response(
-    status: int, body: bytes, place: Place, headers: Mapping[str, str], readings: Sequence[Reading], now: float
+    status: int,
+    body: bytes,
+    place: Place,
+    headers: Mapping[str, str],
+    readings: Sequence[Reading],
+    now: float,
+    needed: float = 0.0,
 ) -> ModelError:
-    """The error of an answer that is not 200. Header names are in lower case, `now` is the time of day in seconds."""
+    """The error of an answer that is not 200. Header names are in lower case, `now` is the time of day in seconds.
+
+    `needed` is how many input tokens the request may have had.
+    """
     try:
         facts = read_facts(loads(body))
     except NotJSON:
@@ -50,13 +64,29 @@ def error_from_response(
     wait = read_retry_after(headers, now)
     exhausted: frozenset[LimitKind] = frozenset()
     if status == 429:
-        exhausted = exhausted_kinds(readings)
-        tightest = _tightest(headers, now) if not exhausted else None
-        if tightest is not None:
-            exhausted, readings = frozenset({"total_tokens"}), [tightest]
+        tightest = _tightest(headers, now)
+        if _RAMP not in facts.words:
+            exhausted = exhausted_limits([*readings, tightest], needed)
         if wait is None:
-            wait = time_to_room(readings, exhausted)
+            wait = time_to_room([*readings, tightest] if "total_tokens" in exhausted else readings, exhausted)
     return _error(status, facts, f"{place.host} answered {status}", place, wait, exhausted)
+
+
+def exhausted_limits(readings: Sequence[Reading], needed: float) -> frozenset[LimitKind]:
+    """The limits that a 429 is about, the most certain ones only. What is left is rounded to thousands."""
+    for least in (0.0, needed):
+        kinds = frozenset(reading.kind for reading in readings if _short(reading, least))
+        named = kinds - {"total_tokens"} or kinds
+        if named:
+            return named
+    return frozenset()
+
+
+def _short(reading: Reading, needed: float) -> bool:
+    if reading.remaining is None or (needed and reading.kind not in ("input_tokens", "total_tokens")):
+        return False
+    rounded = _ROUNDED / 2 if needed and reading.remaining % _ROUNDED == 0 else 0.0
+    return reading.remaining <= needed + rounded
 
 
 def error_from_event(value: Any, place: Place, usage: Usage | None, partial: str) -> ModelError:
@@ -97,8 +127,8 @@ def _error(
     return error_of(status, facts, message, retry_after=retry_after, exhausted=frozenset(exhausted))
 
 
-def _tightest(headers: Mapping[str, str], now: float) -> Reading | None:
-    """The `tokens` group, where it says that nothing is left."""
-    if parse_number(headers.get("anthropic-ratelimit-tokens-remaining")) != 0:
-        return None
-    return Reading("total_tokens", remaining=0, reset=parse_reset(headers.get("anthropic-ratelimit-tokens-reset"), now))
+def _tightest(headers: Mapping[str, str], now: float) -> Reading:
+    """The `tokens` group, as tokens in all."""
+    remaining = parse_number(headers.get("anthropic-ratelimit-tokens-remaining"))
+    reset = parse_reset(headers.get("anthropic-ratelimit-tokens-reset"), now)
+    return Reading("total_tokens", remaining=remaining, reset=reset)

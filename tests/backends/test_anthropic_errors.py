@@ -7,8 +7,10 @@ import pytest
 import trio
 
 from agents.errors import ModelError, Overloaded, Refused, Throttled, Unavailable
+from agents.messages import Message, ModelRequest
 from orchestrator.backends.anthropic import AnthropicBackend, AnthropicConfig
-from orchestrator.policy.feedback import Reading
+from orchestrator.backends.anthropic_errors import exhausted_limits
+from orchestrator.policy.feedback import LimitKind, Reading
 from tests.backends.anthropic_payloads import HELLO, REQUEST, connection_to, fail
 from tests.backends.payloads import frame, stream_head, whole
 from tests.backends.recorder import Recorder
@@ -113,9 +115,10 @@ async def test_R25_prose_decides_nothing() -> None:
 
 
 async def test_a_ramp_limit_is_a_429_like_any_other() -> None:
-    """Usage that grows too fast is waited out."""
-    caught = await throttled(failure(429, "rate_limit_error", code="ramp_limit_exceeded", retry_after="12"))
-    assert (caught.code, caught.retry_after, caught.retryable) == ("ramp_limit_exceeded", 12.0, True)
+    """Usage that grows too fast is waited out, and is about no limit that is known here."""
+    left = limit("input-tokens", limit=30000, remaining=0, reset=IN_20_SECONDS)
+    caught = await throttled(failure(429, "rate_limit_error", code="ramp_limit_exceeded", retry_after="12", **left))
+    assert (caught.code, caught.retry_after, caught.exhausted) == ("ramp_limit_exceeded", 12.0, frozenset())
 
 
 async def test_R23_a_429_names_the_limits_of_which_nothing_is_left() -> None:
@@ -145,6 +148,39 @@ async def test_R23_the_tightest_limit_is_named_where_no_other_is() -> None:
     assert (caught.exhausted, caught.retry_after) == ({"total_tokens"}, pytest.approx(20.0))
     caught = await throttled(failure(429, **limit("output-tokens", remaining=0, reset=IN_50_SECONDS), **tightest))
     assert caught.exhausted == {"output_tokens"}
+
+
+@pytest.mark.parametrize(
+    ("left", "needed", "named"),
+    [
+        ({"input_tokens": 30}, 31, {"input_tokens"}),
+        ({"input_tokens": 31}, 30, set()),
+        ({"input_tokens": 2000}, 1600, {"input_tokens"}),
+        ({"input_tokens": 2000}, 1400, set()),
+        ({"input_tokens": 0, "requests": 0}, 5, {"input_tokens", "requests"}),
+        ({"input_tokens": 9, "requests": 0}, 50, {"requests"}),
+        ({"output_tokens": 9, "requests": 1}, 50, set()),
+        ({"total_tokens": 9, "input_tokens": 90}, 50, {"total_tokens"}),
+        ({"total_tokens": 9, "input_tokens": 8}, 50, {"input_tokens"}),
+        ({"total_tokens": None, "input_tokens": None}, 50, set()),
+    ],
+)
+def test_R23_a_request_larger_than_what_is_left_names_the_input_limit(
+    left: dict[LimitKind, float | None], needed: float, named: set[str]
+) -> None:
+    """What is at 0 comes first, then input that would not have fitted; what is left is rounded to thousands."""
+    assert exhausted_limits([Reading(kind, remaining=rest) for kind, rest in left.items()], needed) == named
+
+
+async def test_R23_a_large_request_is_known_to_be_one() -> None:
+    """A 429 to a request of 40,000 bytes with 9,000 input tokens left is about those; to a small one it is not."""
+    script = failure(429, "rate_limit_error", **limit("input-tokens", limit=30000, remaining=9000, reset=IN_20_SECONDS))
+    large, _ = await fail(script, ModelRequest("m", (Message("user", "x" * 40_000),)))
+    assert isinstance(large, Throttled)
+    assert large.exhausted == {"input_tokens"}
+    small, _ = await fail(script)
+    assert isinstance(small, Throttled)
+    assert small.exhausted == frozenset()
 
 
 async def test_readings_are_reported_with_an_answer() -> None:
