@@ -28,7 +28,8 @@ from orchestrator.backends.openai_encode import EncodingRules, encode_request
 from orchestrator.backends.openai_errors import Place, error_from_event
 from orchestrator.backends.openai_exchange import Answer
 from orchestrator.backends.openai_null import without_null_content
-from orchestrator.backends.openai_relay import RelayAnswer
+from orchestrator.backends.openai_relay import ChatRelay, RelayAnswer
+from orchestrator.dialects.chat_reader import ChatReader
 from orchestrator.dialects.encode import encode_upstream
 from orchestrator.dialects.readers import reader
 from orchestrator.dialects.translators import translator
@@ -65,10 +66,11 @@ def operation_of(request: ModelRequest, rules: EncodingRules, spoken: frozenset[
     content = encode_upstream(wire, native, model=model)
     if native == "chat" and not rules.include_usage:
         content = _without_stream_options(content)
+    judge = partial(_reported, place)
     words = translator(native, wire.dialect, model=model, wire=wire)
     if wire.dialect == "chat":
-        words = CallsPutRight(words)
-    return Operation(native, content, RelayAnswer(native, reader(native, partial(_reported, place)), words, model))
+        return Operation(native, content, ChatRelay(ChatReader(judge), CallsPutRight(words), model))
+    return Operation(native, content, RelayAnswer(native, reader(native, judge), words, model))
 
 
 def _native(dialect: Dialect, spoken: frozenset[Dialect], place: Place) -> Dialect:

@@ -18,6 +18,7 @@ from orchestrator.backends.openai_answer import END_MARKER, event_data
 from orchestrator.backends.openai_documents import events_of_document
 from orchestrator.backends.sse import ServerEvent
 from orchestrator.dialects.base import Reader, Translator
+from orchestrator.dialects.chat_reader import ChatReader
 
 _UNNAMED: Final = "message"
 _MOST_HELD: Final = 64
@@ -85,3 +86,18 @@ class RelayAnswer:
     def _add(self, event: WireEvent) -> None:
         self._tokens += self._reader.feed(event)
         self._events.extend(self._translator.feed(event))
+
+
+class ChatRelay(RelayAnswer):
+    """From a chat server to a chat program. What the reader finds plain goes on without another look at its bytes."""
+
+    def __init__(self, reader: ChatReader, translator: Translator, model: str) -> None:
+        super().__init__("chat", reader, translator, model)
+        self._chat = reader
+
+    def _add(self, event: WireEvent) -> None:
+        self._tokens += self._chat.feed(event)
+        if self._chat.plain:
+            self._events.append(event)
+        else:
+            self._events.extend(self._translator.feed(event))

@@ -21,6 +21,9 @@ class ChatReader:
 
     A server that calls an answer's end `stop` although it calls tools means `tool_calls`, and the other way round. A
     whole document in place of chunks is read like one large chunk.
+
+    `plain` says of the latest chunk that it has choices, and neither usage nor tool calls: nothing in it has to be put
+    right for a program of this dialect.
     """
 
     def __init__(self, failed: Failed = broke_off) -> None:
@@ -30,6 +33,7 @@ class ChatReader:
         self._refused = False
         self._reasons: dict[int, str | None] = {}
         self.usage: Usage | None = None
+        self.plain = False
 
     @property
     def text(self) -> str:
@@ -53,6 +57,7 @@ class ChatReader:
 
     def feed(self, event: WireEvent) -> int:
         """See `base.Reader`. Raises `chat_wire.NotJSON` for a chunk that is no JSON."""
+        self.plain = False
         if event.data == b"[DONE]":
             return 0
         chunk = decode_chunk(event.data)
@@ -63,7 +68,13 @@ class ChatReader:
             raise self._failed(error, self.usage, self.text)
         if chunk.usage is not None:
             self.usage = latest_usage(self.usage, normalise_usage(chunk.usage))
-        return sum([self._add(choice) for choice in chunk.choices]) if chunk.choices else 0
+        if not chunk.choices:
+            return 0
+        self.plain = chunk.usage is None
+        tokens = 0
+        for choice in chunk.choices:
+            tokens += self._add(choice)
+        return tokens
 
     def _add(self, choice: ChoiceWire) -> int:
         index = choice.index or 0
@@ -82,8 +93,10 @@ class ChatReader:
         if text and not index:
             self._parts.append(text)
         size = len(text) + len(delta.reasoning_content or delta.reasoning or "")
-        for call in delta.tool_calls or ():
-            self._calls = self._calls or not index
-            if call.function is not None:
-                size += len(call.function.name or "") + len(call.function.arguments or "")
+        if delta.tool_calls:
+            self.plain = False
+            for call in delta.tool_calls:
+                self._calls = self._calls or not index
+                if call.function is not None:
+                    size += len(call.function.name or "") + len(call.function.arguments or "")
         return max(1, size // _BYTES_PER_TOKEN) if size else 0
