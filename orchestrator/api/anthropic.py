@@ -48,8 +48,6 @@ def routes(services: Services) -> list[Route]:
     ]
     problems = {**PROBLEMS, 529: JSON}
     return [
-        Operation(
-            "POST", path, handler, summary, document=document, media_type=JSON, waits=True, problems=problems
-        ).route()
+        Operation("POST", path, handler, summary, document=document, media_type=JSON, problems=problems).route()
         for handler, path, summary, document in posts
     ]

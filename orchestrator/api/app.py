@@ -34,7 +34,8 @@ def make_app(services: Services, config: HttpConfig | None = None, *, closing: t
 
 def all_routes(services: Services) -> list[OperationRoute]:
     """Every route of the surface."""
-    rooms = (health, queue, calls, runs, jobs, openai, anthropic)
+    # looked through in this order: what is asked most often stands first
+    rooms = (openai, anthropic, health, queue, calls, runs, jobs)
     routes = _operations(chain.from_iterable(room.routes(services) for room in rooms))
     routes += _operations(openapi.routes([route.operation for route in routes]))
     methods: dict[str, set[str]] = {}

@@ -8,8 +8,8 @@ Nothing that a program has seen is taken back, so a stream that broke off after 
 document can be begun again unseen.
 """
 
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,15 +21,13 @@ from orchestrator.api.gateway_asked import Asked, read_asked
 from orchestrator.api.gateway_headers import show_limits
 from orchestrator.api.gateway_limits import limit_headers
 from orchestrator.api.gateway_spending import spending
-from orchestrator.api.gateway_stream import Relay
+from orchestrator.api.gateway_stream import Batches, Relay
+from orchestrator.api.leaving import until_left
 from orchestrator.api.services import CallPort, Services
 from orchestrator.dialects.assemblers import assembler
 
 JSON = "application/json"
 DONE = b"[DONE]"
-
-Batches = AsyncGenerator[tuple[WireEvent, ...] | None, None]
-"""Events that came together; None: what came before does not count any more."""
 
 
 class Gateway:
@@ -39,14 +37,13 @@ class Gateway:
         self._services = services
 
     async def answer(self, request: Request, dialect: Dialect, body: bytes) -> ASGIApp:
-        """The answer to a program's request, streamed or whole. Raises the taxonomy's errors."""
+        """The answer to a program's request, streamed or whole. Raises `ClientLeft`, and the taxonomy's errors."""
         asked = read_asked(self._services, request, dialect, body)
         self._show_limits(request, asked)
-        if dialect in ("embeddings", "count_tokens"):
-            return Response(await self._document(asked), media_type=JSON)
         if asked.parsed.stream:
-            return Relay(request.scope, dialect, self._streamed(asked))
-        return Response(await self._assembled(asked), media_type=JSON)
+            return Relay(request.scope, dialect, self._batches(asked, restartable=False))
+        work = self._document if dialect in ("embeddings", "count_tokens") else self._assembled
+        return Response(await until_left(request.receive, partial(work, asked)), media_type=JSON)
 
     def _show_limits(self, request: Request, asked: Asked) -> None:
         services, tenant, model, dialect = self._services, asked.flow.tenant, asked.model, asked.dialect
@@ -71,12 +68,6 @@ class Gateway:
                     if event.data != DONE:
                         whole.feed(event)
         return whole.document()
-
-    async def _streamed(self, asked: Asked) -> AsyncGenerator[tuple[WireEvent, ...], None]:
-        async with aclosing(self._batches(asked, restartable=False)) as batches:
-            async for batch in batches:
-                if batch:
-                    yield batch
 
     async def _batches(self, asked: Asked, *, restartable: bool) -> Batches:
         """The answer's events as they come; closing it takes the call with it."""

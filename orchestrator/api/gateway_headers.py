@@ -5,7 +5,7 @@ Log lines about a request have it. Once the tenant and the model are known, the 
 the dialect's provider gives them.
 """
 
-import os
+import random
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -13,6 +13,7 @@ from starlette.types import Message, Scope, Send
 
 Headers = Iterable[tuple[bytes, bytes]]
 
+_ids: Final = random.Random()
 _ID: Final = "headrace.request_id"
 _LIMITS: Final = "headrace.limits"
 
@@ -21,7 +22,7 @@ def request_id(scope: Scope) -> str:
     """The request's id, given when it is first asked for."""
     known = scope.get(_ID)
     if known is None:
-        known = scope[_ID] = f"req_{os.urandom(12).hex()}"
+        known = scope[_ID] = f"req_{_ids.getrandbits(96):024x}"
     return str(known)
 
 

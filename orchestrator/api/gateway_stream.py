@@ -37,7 +37,8 @@ _COMMENT: Final = b": waiting\n\n"
 _PING: Final = b'event: ping\ndata: {"type": "ping"}\n\n'
 _LINE_ENDS: Final = re.compile(rb"\r\n|\r|\n")
 
-Batches = AsyncGenerator[tuple[WireEvent, ...], None]
+Batches = AsyncGenerator[tuple[WireEvent, ...] | None, None]
+"""Events that came together; None: what came before does not count any more, which no stream is told."""
 
 
 class Relay(Stream):
@@ -56,7 +57,7 @@ class Relay(Stream):
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         async with aclosing(self._batches) as batches:
             async for batch in batches:
-                chunk = self._encoded(batch)
+                chunk = self._encoded(batch or ())
                 if chunk:
                     yield chunk
         if self._dialect == "chat":

@@ -76,9 +76,7 @@ def routes(services: Services) -> list[Route]:
     ]
     return [
         *(
-            Operation(
-                "POST", path, handler, summary, document=document, media_type=JSON, waits=True, problems=PROBLEMS
-            ).route()
+            Operation("POST", path, handler, summary, document=document, media_type=JSON, problems=PROBLEMS).route()
             for handler, path, summary, document in posts
         ),
         Operation("GET", "/v1/models", models, "List the models", media_type=JSON, problems=PROBLEMS).route(),

@@ -58,7 +58,7 @@ def failing(*answers) -> WireBackend:
         (CallTimeout("took too long"), 504, 504),
     ],
 )
-async def test_each_blame_has_its_status_in_each_dialect(error, openai, anthropic, stream, autojump_clock):
+async def test_R26_each_blame_has_its_status_in_each_dialect(error, openai, anthropic, stream, autojump_clock):
     """What fails before the first event has a status of its own, streamed or not, and its message is passed on."""
     for dialect in STREAMED:
         async with running(wire_owner(failing(error), dispatch=ONE_TRY)) as owner:
