@@ -29,7 +29,7 @@ from orchestrator.backends.http_endpoint import (
 from orchestrator.backends.openai_config import OpenAIConfig
 from orchestrator.backends.openai_errors import Place, error_from_response
 from orchestrator.backends.openai_exchange import Exchange
-from orchestrator.backends.openai_operation import Operation, operation_of
+from orchestrator.backends.openai_operation import Operation, estimated_count, operation_of
 from orchestrator.backends.secret import checked_key, load_key
 from orchestrator.policy.feedback import Reading
 
@@ -117,6 +117,11 @@ class OpenAIConnection:
         if self._busy:
             raise trio.BusyResourceError("this connection is already sending a request")
         backend, config = self._backend, self._backend.config
+        wire = request.wire
+        if wire is not None and wire.dialect == "count_tokens":
+            progress.connected()
+            await trio.lowlevel.checkpoint()
+            return estimated_count(wire, request.model)
         operation = backend.operation(request)
         http_request = httpx2.Request(
             "POST", backend.urls[operation.dialect], headers=backend.headers, content=operation.content

@@ -298,11 +298,12 @@ async def test_an_error_in_a_stream_quotes_no_key() -> None:
     assert key not in caught.message
 
 
-async def test_a_dialect_that_the_server_lacks_is_refused_by_name() -> None:
-    """A count of tokens is nothing that such a server has; the message says what it has, and nothing was sent."""
+async def test_a_count_of_tokens_is_estimated_without_the_server() -> None:
+    """About four bytes to a token, at no cost; nothing was sent."""
     async with upstream(HELLO) as server, server.connection() as connection:
-        with pytest.raises(Refused, match=r"no counts of tokens.*chat completions, embeddings"):
-            await connection.send(wired(HI, "count_tokens"), Recorder())
+        reply = await connection.send(wired(HI, "count_tokens"), Recorder())
+    assert json.loads(reply.wire) == {"input_tokens": -(-len(HI) // 4)}
+    assert reply.usage.total == 0
     assert server.received == []
 
 

@@ -212,6 +212,17 @@ async def test_embeddings_come_as_a_document_or_not_at_all(subject: Subject, con
     await connection.aclose()
 
 
+async def test_a_count_of_tokens_is_a_document(connection: Connection) -> None:
+    """Counted or estimated, it is a number of its own, costs nothing and is no answer."""
+    recorder = Recorder()
+    body = {"model": "sim", "messages": [{"role": "user", "content": "How many are these?"}]}
+    reply = await send(connection, wired(body, "count_tokens"), recorder)
+    assert json.loads(reply.wire)["input_tokens"] > 0
+    assert reply.usage.total == 0
+    assert recorder.batches == []
+    await connection.aclose()
+
+
 async def test_it_says_which_dialects_are_its_own(subject: Subject) -> None:
     """Every backend has one that answers are streamed in."""
     await trio.lowlevel.checkpoint()
