@@ -27,6 +27,8 @@ from tests.backends.sim_sdk import (
 
 VERSION = {"anthropic-version": "2023-06-01"}
 ASKED = {"/chat/completions": CHAT, "/responses": RESPONSE, "/messages": TURN}
+WAITING = 40.0
+"""How fast the clock goes while a client waits as it was told; before that, at its usual pace, limits stay full."""
 paths = pytest.mark.parametrize("path", list(ASKED))
 
 
@@ -63,9 +65,10 @@ async def test_anthropic_rate_limits_apart() -> None:
 
 async def test_a_client_that_waits_as_told_succeeds_anthropic(mock_clock: trio.testing.MockClock) -> None:
     """The SDK's own retry comes back after retry-after and is admitted at its first try."""
-    mock_clock.rate = 50.0
-    async with anthropic_client(sim(limits=(SimLimit(kind="requests", amount=1, per=5.0),))) as (client, provider):
+    mock_clock.rate = 1.0
+    async with anthropic_client(sim(limits=(SimLimit(kind="requests", amount=1, per=10.0),))) as (client, provider):
         await client.messages.create(**TURN)
+        mock_clock.rate = WAITING
         await client.with_options(max_retries=2).messages.create(**TURN)
     assert (provider.statistics().completed, provider.statistics().throttled) == (2, 1)
 
@@ -73,8 +76,8 @@ async def test_a_client_that_waits_as_told_succeeds_anthropic(mock_clock: trio.t
 @pytest.mark.parametrize("resource", ["chat", "responses", "embeddings"])
 async def test_a_client_that_waits_as_told_succeeds_openai(resource: str, mock_clock: trio.testing.MockClock) -> None:
     """The SDK's own retry comes back after retry-after-ms and is admitted at its first try."""
-    mock_clock.rate = 50.0
-    async with openai_client(sim(limits=(SimLimit(kind="requests", amount=1, per=5.0),))) as (client, provider):
+    mock_clock.rate = 1.0
+    async with openai_client(sim(limits=(SimLimit(kind="requests", amount=1, per=10.0),))) as (client, provider):
 
         async def ask(client: openai.AsyncOpenAI) -> object:
             if resource == "chat":
@@ -88,7 +91,9 @@ async def test_a_client_that_waits_as_told_succeeds_openai(resource: str, mock_c
             await ask(client)
         assert refused.value.type == "requests"
         assert "retry-after-ms" in refused.value.response.headers
-        await ask(client.with_options(max_retries=2))
+        patient = client.with_options(max_retries=2)
+        mock_clock.rate = WAITING
+        await ask(patient)
     assert (provider.statistics().completed, provider.statistics().throttled) == (2, 2)
 
 
