@@ -174,6 +174,16 @@ def error_headers(error: HeadraceError) -> dict[str, str]:
     return {} if seconds is None else {"retry-after": str(seconds)}
 
 
+def unreadable_document(status: int) -> bytes:
+    """The body of an answer to a request whose head could not be read, so that nobody knows whom it was for.
+
+    It can be read as any client's error: `kind` is ours, the others OpenAI's and Anthropic's.
+    """
+    why = "the request's head is too large" if status == 431 else "the request is not HTTP as it should be"
+    error = {"kind": "bad_http", "message": why, "type": "invalid_request_error", "param": None, "code": "bad_http"}
+    return msgspec.json.encode({"type": "error", "error": error, "request_id": None})
+
+
 def log_unexpected(error: BaseException, **where: str) -> None:
     """Writes an error that nobody expected to the log, with its traceback."""
     _log.error("request failed", exc_info=error, **where)

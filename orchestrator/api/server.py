@@ -40,6 +40,7 @@ from hypercorn.utils import parse_socket_addr
 from starlette.types import ASGIApp
 
 from agents.errors import HeadraceError
+from orchestrator.api.errors import unreadable_document
 from orchestrator.api.surface import HttpConfig
 from orchestrator.api.unread import CUT
 
@@ -207,7 +208,22 @@ class _Connection(TCPServer):
 
 
 class _Protocol(H11Protocol):
-    """HTTP/1.1 that takes no client's offer to go on with something else (HTTP/2, WebSocket)."""
+    """HTTP/1.1 that takes no client's offer to go on with something else (HTTP/2, WebSocket).
+
+    A head that cannot be read is answered with a document that says so.
+    """
+
+    async def _send_error_response(self, status_code: int) -> None:
+        document = unreadable_document(status_code)
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(document)),
+            (b"connection", b"close"),
+            *self.config.response_headers("h11"),
+        ]
+        await self._send_h11_event(h11.Response(status_code=status_code, headers=headers))
+        await self._send_h11_event(h11.Data(data=document))
+        await self._send_h11_event(h11.EndOfMessage())
 
     async def _check_protocol(self, event: h11.Request) -> None:
         await trio.lowlevel.checkpoint()

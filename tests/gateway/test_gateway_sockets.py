@@ -119,7 +119,9 @@ async def test_S07_an_absurd_content_length_is_refused_before_anything_is_read(l
         head = f"POST {PATHS['chat']} HTTP/1.1\r\n".encode() + HOST
         stream = await surface.connect(head + b"Content-Length: " + length + b"\r\n\r\n")
         answer = await receive_rest(stream)
-        assert answer[:12] in (b"HTTP/1.1 400", b"HTTP/1.1 413")
+        head, _, document = answer.partition(b"\r\n\r\n")
+        assert head[:12] in (b"HTTP/1.1 400", b"HTTP/1.1 413")
+        assert json.loads(document)["error"]["type"] == "invalid_request_error"
         assert not backend.sent
         assert await is_served(surface)
         await stream.aclose()
@@ -181,6 +183,27 @@ async def test_a_head_that_comes_a_byte_at_a_time_does_not_hold_its_connection()
             closed.set()
             nursery.cancel_scope.cancel()
         assert closed.is_set()
+        assert await is_served(surface)
+        await stream.aclose()
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"POST /v1/messages HTTP/1.1\r\n" + HOST + b"X: " + b"y" * 100_000 + b"\r\n\r\n", 431),
+        (b"POST /v1/messages HTTP/1.1\r\n" + HOST + b"X\x00Y: z\r\n\r\n", 400),
+        (b"what is this\r\n\r\n", 400),
+    ],
+)
+async def test_a_head_that_cannot_be_read_is_told_so(sent, status):
+    """Garbage and heads beyond their bound get a document that any SDK reads as an error, and end their connection."""
+    async with running(wire_owner(WireBackend())) as owner, served(services_over(owner)) as surface:
+        stream = await surface.connect(sent)
+        head, _, document = (await receive_rest(stream)).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 %d" % status)
+        error = json.loads(document)["error"]
+        assert error["type"] == "invalid_request_error"
+        assert error["message"]
         assert await is_served(surface)
         await stream.aclose()
 
