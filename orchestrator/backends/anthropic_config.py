@@ -21,8 +21,8 @@ class AnthropicConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     an answer in tokens where its request does not, since the API must be told. `max_line_bytes` bounds one event of an
     answer, or an answer in one piece. `ca_file` names certificates to trust instead of the system's.
 
-    The limit of input tokens does not count what is read from the cache: give it as a limit with `cached_free`. The
-    limit of output tokens counts them `as_produced`.
+    The API's limit of input tokens does not count what is read from its cache (`cached_free` of a limit), and its limit
+    of output tokens counts them as they are produced. It counts counts of tokens apart, against no limit of these.
     """
 
     name: str
