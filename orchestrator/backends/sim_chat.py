@@ -111,6 +111,8 @@ def _check(chat: ChatRequest) -> None:
             raise wrong("top_logprobs", "needs logprobs to be true")
         if not 0 <= chat.top_logprobs <= MOST_LOGPROBS:
             raise wrong("top_logprobs", f"{chat.top_logprobs} is not between 0 and {MOST_LOGPROBS}")
+    if isinstance(chat.tool_choice, str) and chat.tool_choice not in ("none", "auto", "required"):
+        raise wrong("tool_choice", f"{chat.tool_choice!r} is none of none, auto and required")
     if chat.stream_options is not None and not chat.stream:
         raise wrong("stream_options", "only allowed when stream is true")
 

@@ -131,6 +131,8 @@ def _check(asked: ResponsesRequest) -> None:
         raise wrong("max_output_tokens", "at least 1 is needed")
     if asked.top_logprobs is not None and not 0 <= asked.top_logprobs <= MOST_LOGPROBS:
         raise wrong("top_logprobs", f"{asked.top_logprobs} is not between 0 and {MOST_LOGPROBS}")
+    if isinstance(asked.tool_choice, str) and asked.tool_choice not in ("none", "auto", "required"):
+        raise wrong("tool_choice", f"{asked.tool_choice!r} is none of none, auto and required")
     for place, tool in enumerate(asked.tools or ()):
         if tool.type == "function" and not tool.name:
             raise wrong(f"tools[{place}].name", "needed on tools of type function")
