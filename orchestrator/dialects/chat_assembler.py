@@ -41,7 +41,9 @@ class ChatAssembler:
     def _choice(self, wire: Any) -> None:
         if not isinstance(wire, dict):
             return
-        index = wire.get("index") or 0
+        index = wire.get("index")
+        if type(index) is not int:
+            index = 0
         if index not in self._choices:
             self._choices[index] = _Choice(index, self._new_id)
         self._choices[index].add(wire)

@@ -29,13 +29,14 @@ class MessagesAssembler:
 
     def feed(self, event: WireEvent) -> None:
         wire = _object(event.data)
-        kind = wire.get("type")
+        kind, index = wire.get("type"), wire.get("index")
         if kind == "content_block_delta":
-            block = self._blocks.get(wire.get("index", 0))
+            block = self._blocks.get(index if type(index) is int else len(self._blocks) - 1)
             if block is not None:
                 block.add(_dict(wire.get("delta")))
         elif kind == "content_block_start":
-            self._blocks[wire.get("index", len(self._blocks))] = _Block(_dict(wire.get("content_block")))
+            place = index if type(index) is int else len(self._blocks)
+            self._blocks[place] = _Block(_dict(wire.get("content_block")))
         elif kind == "message_start":
             self._message = _dict(wire.get("message"))
             self._usage = _dict(self._message.get("usage"))
@@ -68,7 +69,8 @@ class _Block:
     def add(self, delta: dict[str, Any]) -> None:
         kind = delta.get("type")
         if kind == "input_json_delta":
-            self._input.append(delta.get("partial_json") or "")
+            piece = delta.get("partial_json")
+            self._input.append(piece if isinstance(piece, str) else "")
         elif kind == "citations_delta":
             self._grown.add({"citations": [delta.get("citation")]})
         else:
