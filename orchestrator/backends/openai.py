@@ -7,6 +7,7 @@ Proxies named in the environment are not used.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import httpx2
 import trio
@@ -34,6 +35,9 @@ from orchestrator.backends.secret import checked_key, load_key
 from orchestrator.policy.feedback import Reading
 
 __all__ = ["OpenAIBackend", "OpenAIConfig", "OpenAIConnection"]
+
+BETA: Final = "openai-beta"
+"""The header by which a program asks for features of its dialect; it goes on with a request that is not translated."""
 
 _PATHS: dict[Dialect, str] = {
     "chat": "/chat/completions",
@@ -123,8 +127,11 @@ class OpenAIConnection:
             await trio.lowlevel.checkpoint()
             return estimated_count(wire, request.model)
         operation = backend.operation(request)
+        headers = backend.headers
+        if wire is not None and operation.dialect == wire.dialect and BETA in wire.headers:
+            headers = httpx2.Headers([*headers.multi_items(), (BETA, wire.headers[BETA])])
         http_request = httpx2.Request(
-            "POST", backend.urls[operation.dialect], headers=backend.headers, content=operation.content
+            "POST", backend.urls[operation.dialect], headers=headers, content=operation.content
         )
         document = config.max_document_bytes if operation.dialect == "embeddings" else None
         exchange = Exchange(progress, backend.place, config.max_line_bytes, operation.answer, document)

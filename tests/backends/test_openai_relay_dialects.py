@@ -121,6 +121,22 @@ async def test_responses_pass_as_they_are() -> None:
     assert tokens_of(recorder) == 2
 
 
+async def test_a_programs_beta_features_go_with_its_own_dialect_only() -> None:
+    """The header is passed on as it is, beside the endpoint's own, and never with a translated request."""
+    async with upstream(stream(*OPENING, COMPLETED), HELLO) as server:
+        for options in ({"dialects": ALL}, {}):
+            async with server.connection(headers={"x-project": "blue"}, **options) as connection:
+                request = wired(HI_RESPONSES, "responses")
+                assert request.wire is not None
+                wire = msgspec.structs.replace(request.wire, headers={"openai-beta": "a=v1", "anthropic-beta": "b"})
+                await connection.send(msgspec.structs.replace(request, wire=wire), Recorder())
+    native, translated = server.received
+    assert native.header("openai-beta") == "a=v1"
+    assert [found.header("x-project") for found in server.received] == ["blue", "blue"]
+    assert translated.header("openai-beta") is None
+    assert native.header("anthropic-beta") is None
+
+
 async def test_responses_that_end_early_are_truncated() -> None:
     """Without its completing event an answer is not whole; its text is kept."""
     caught, recorder = await broken(stream(*OPENING, *TEXT))
