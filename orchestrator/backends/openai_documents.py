@@ -14,6 +14,7 @@ from msgspec import Raw
 from agents.messages import Dialect, WireEvent
 from orchestrator.backends.openai_exchange import NotAnAnswer
 from orchestrator.dialects.chat_wire import loads
+from orchestrator.dialects.text import scrub
 
 _Members = dict[str, Raw]
 
@@ -34,7 +35,7 @@ def events_of_document(data: bytes, native: Dialect) -> list[WireEvent]:
     if not isinstance(value, dict):
         raise _no_answer(native)
     try:
-        members = _members.decode(json.dumps(value).encode())
+        members = _members.decode(scrub(json.dumps(value, ensure_ascii=False)).encode())
         return list(_responses(members) if native == "responses" else _chat(members))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
         raise _no_answer(native) from None
