@@ -1,7 +1,8 @@
 """Answers that go on: server-sent events and JSON Lines.
 
 Both end when the client leaves (also while there is nothing to send), when their generator ends, and when the surface
-closes. Each item goes out at once, in one write; a reader that is slow makes the generator wait. The generator is
+closes. Each item goes out at once, in one write; a reader that is slow makes the generator wait, and one that takes
+nothing for `stalled_seconds` is cut off, since what it waits for may be scarce (a slot of a backend). The generator is
 closed in the task that iterated it, whatever the reason for the end.
 
 - Events (WHATWG HTML, "Server-sent events"): a comment every `heartbeat_seconds` of silence, so that proxies and
@@ -26,6 +27,7 @@ from agents.errors import HeadraceError
 from orchestrator.api.errors import BadRequest, error_json, error_response
 from orchestrator.api.leaving import departure
 from orchestrator.api.surface import surface_of
+from orchestrator.api.unread import CUT
 
 EVENTS: Final = "text/event-stream; charset=utf-8"
 LINES: Final = "application/x-ndjson"
@@ -99,8 +101,7 @@ class Stream:
             nursery.start_soon(body.pump, nursery.cancel_scope)
             nursery.start_soon(body.beat, self._patience, nursery.cancel_scope)
             await departure(receive)
-            body.left = True
-            nursery.cancel_scope.cancel()
+            body.leave(nursery.cancel_scope)
         await body.finish()
 
 
@@ -110,6 +111,7 @@ class _Body:
     def __init__(self, stream: Stream, scope: Scope, send: Send) -> None:
         self._stream = stream
         self._surface = surface_of(scope)
+        self._cut = scope.get("state", {}).get(CUT)
         self._send = send
         self._lock = trio.Lock()
         self._begun = False
@@ -130,20 +132,41 @@ class _Body:
         scope.cancel()
 
     async def beat(self, patience: float, scope: trio.CancelScope) -> None:
-        """Begins when patience is over, breaks silences, and ends it all when the surface closes."""
-        closing, every = self._surface.closing, self._surface.config.heartbeat_seconds
+        """Begins when patience is over, breaks silences, and ends it all for a stalled client or a closing surface.
+
+        A write that lasts is looked at again and again, which costs less than a clock for each.
+        """
+        closing, config = self._surface.closing, self._surface.config
+        every = config.heartbeat_seconds
         with trio.move_on_after(patience):
             await closing.wait()
-        if not closing.is_set():
+        if not closing.is_set() and not self._begun:
             await self._write(b"")
         while not closing.is_set():
-            with trio.move_on_at(self._sent_at + every):
+            writing = self._lock.locked()
+            with trio.move_on_at((trio.current_time() if writing else self._sent_at) + every):
                 await closing.wait()
-            if not closing.is_set() and trio.current_time() >= self._sent_at + every:
+            silence = trio.current_time() - self._sent_at
+            if closing.is_set() or silence < every:
+                continue
+            if not self._lock.locked():
                 await self._write(self._stream.heartbeat)
+            elif silence >= config.stalled_seconds:
+                self._cut_off(scope)
+                return
         # what is being watched may have just ended as well, and its last words are on their way
         await trio.sleep(LAST_SECONDS)
         scope.cancel()
+
+    def leave(self, scope: trio.CancelScope) -> None:
+        """Nobody reads this any more."""
+        self.left = True
+        scope.cancel()
+
+    def _cut_off(self, scope: trio.CancelScope) -> None:
+        self.leave(scope)
+        if self._cut is not None:
+            self._cut()
 
     async def finish(self) -> None:
         """After the end: says why, if it can still be said."""

@@ -20,7 +20,8 @@ class HttpConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `allowed_hosts` are further names under which it may be asked for while it listens on loopback, such as that of a
     proxy before it. `connections` bounds the open connections: more wait unaccepted in the `backlog`. A connection
     whose next request is not whole (head only) within `idle_seconds` is closed. A JSON body must be whole within
-    `body_seconds`; a streamed one may not pause for longer. At the end, handlers have `grace_seconds`.
+    `body_seconds`; a streamed one may not pause for longer. A client that takes nothing of its stream for
+    `stalled_seconds` is cut off. At the end, handlers have `grace_seconds`.
     """
 
     host: str = "127.0.0.1"
@@ -33,13 +34,14 @@ class HttpConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     idle_seconds: float = 30.0
     body_seconds: float = 60.0
     heartbeat_seconds: float = 15.0
+    stalled_seconds: float = 60.0
     grace_seconds: float = 5.0
 
     def __post_init__(self) -> None:
         require("http.port", self.port, at_least=0, at_most=65_535)
         for name in ("backlog", "connections", "header_bytes", "body_bytes"):
             require(f"http.{name}", getattr(self, name), at_least=1)
-        for name in ("idle_seconds", "body_seconds", "heartbeat_seconds"):
+        for name in ("idle_seconds", "body_seconds", "heartbeat_seconds", "stalled_seconds"):
             require(f"http.{name}", getattr(self, name), at_least=0.01, at_most=86_400)
         require("http.grace_seconds", self.grace_seconds, at_least=0, at_most=86_400)
 

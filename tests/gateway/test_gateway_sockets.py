@@ -7,6 +7,7 @@ import tracemalloc
 import pytest
 import trio
 
+from orchestrator.api import gateway_stream
 from tests.api.surface_rig import Served, make_services, receive_rest, receive_until, served, until
 from tests.gateway.gateway_rig import PATHS, STREAMED, OwnerCalls, WireBackend, body, chunk, wire_owner
 from tests.owner.staged import assert_balanced, running
@@ -58,6 +59,25 @@ async def test_a_slow_reader_stops_the_reading_upstream_and_harms_nobody():
         await slow.aclose()
         await until(lambda: backend.busy == 0 and owner.statistics().held == 0)
         assert_balanced(owner)
+
+
+async def test_a_reader_that_takes_nothing_at_all_is_cut_off(monkeypatch):
+    """A program that stops reading loses its stream, so that its slot serves others."""
+    monkeypatch.setattr(gateway_stream, "HEAD_SECONDS", 0.05)
+    backend = WireBackend()
+    usual = backend.plan
+    batch = (chunk("x" * 50_000),)
+    backend.plan = lambda number, request: (batch for _ in range(4_000)) if number == 1 else usual(number, request)
+    async with (
+        running(wire_owner(backend)) as owner,
+        served(services_over(owner), heartbeat_seconds=0.05, stalled_seconds=0.2) as surface,
+    ):
+        stalled = await surface.connect(post(PATHS["chat"], body("chat", stream=True)))
+        await receive_until(stalled, b"xxx")
+        assert await is_served(surface)
+        assert backend.busy == 0
+        assert_balanced(owner)
+        await stalled.aclose()
 
 
 async def test_300_programs_that_close_their_sockets_leave_nothing():
