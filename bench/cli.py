@@ -13,7 +13,7 @@ from bench.gateway import CONNECTIONS, measure_gateway
 from bench.gateway_table import requests_table, streams_table
 from bench.load import SIZES, LoadReport, measure
 from bench.paced import measure_streams
-from bench.processes import NotStarted
+from bench.processes import NotStarted, ended_by_signals
 
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
@@ -126,11 +126,12 @@ def gateway(
         note.print(line, style="dim")
 
     try:
-        if streams is None:
-            at = connections or CONNECTIONS
-            cells = measure_gateway(at, against=against or (), stub_url=stub, seconds=seconds, on_progress=say)
-        else:
-            cells = measure_streams(streams, against=against or (), stub_url=stub, seconds=seconds, on_progress=say)
+        with ended_by_signals():
+            if streams is None:
+                at = connections or CONNECTIONS
+                cells = measure_gateway(at, against=against or (), stub_url=stub, seconds=seconds, on_progress=say)
+            else:
+                cells = measure_streams(streams, against=against or (), stub_url=stub, seconds=seconds, on_progress=say)
     except (NotStarted, OSError) as error:
         note.print(f"headrace-bench: {error}", style="red", markup=False)
         raise typer.Exit(1) from None

@@ -56,7 +56,7 @@ async def load(
     *,
     connections: int,
     seconds: float,
-    grace: float = 30.0,
+    grace: float = 15.0,
     each: int = 1_000_000,
     stagger: float = 0.0,
 ) -> Measured:

@@ -1,6 +1,7 @@
 """The processes of a benchmark: started, heard, ended."""
 
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,16 @@ _POLL: Final = 0.02
 
 class NotStarted(Exception):
     """A process ended, or said nothing of use, before it could be measured."""
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Inside the block SIGTERM is what SIGINT is, so that no process that was started here outlives this one."""
+    previous = signal.signal(signal.SIGTERM, lambda number, frame: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
 
 
 @contextmanager

@@ -1,6 +1,10 @@
 """The gateway benchmark, small: what its parts do, what it measures and what it says."""
 
 import json
+import re
+import socket
+import subprocess
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -184,6 +188,22 @@ def test_a_gateway_that_is_not_there_is_said() -> None:
     assert ran.exit_code == 1
     assert "headrace-bench: " in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def test_a_signal_leaves_no_process_behind() -> None:
+    """SIGTERM in mid-measurement ends the command, and the daemon that it started with it."""
+    command = "from bench.cli import main; main()"
+    bench = subprocess.Popen(
+        [sys.executable, "-c", command, "gateway", "--seconds", "60"], stderr=subprocess.PIPE, text=True
+    )
+    assert bench.stderr is not None
+    with bench, bench.stderr:
+        url = next(found[1] for line in bench.stderr if (found := re.search(r"headrace at http://(\S+)/v1", line)))
+        bench.terminate()
+        assert bench.wait(20) != 0
+    host, _, port = url.partition(":")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)), timeout=5).close()
 
 
 def test_a_daemon_that_does_not_start_shows_what_it_said() -> None:
