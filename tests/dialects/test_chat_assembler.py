@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.messages import WireEvent
@@ -179,6 +179,7 @@ def two_chunkings(draw: st.DrawFn) -> tuple[list[WireEvent], list[WireEvent]]:
     return chunkings[0], chunkings[1]
 
 
+@settings(max_examples=40)
 @given(two_chunkings())
 def test_any_chunking_is_the_same_document(chunkings: tuple[list[WireEvent], list[WireEvent]]) -> None:
     """However an answer is cut into chunks, and its calls alternate, the document is the same."""
