@@ -146,12 +146,12 @@ class _Body:
             writing = self._lock.locked()
             with trio.move_on_at((trio.current_time() if writing else self._sent_at) + every):
                 await closing.wait()
-            silence = trio.current_time() - self._sent_at
-            if closing.is_set() or silence < every:
+            now = trio.current_time()
+            if closing.is_set() or now < self._sent_at + every:
                 continue
             if not self._lock.locked():
                 await self._write(self._stream.heartbeat)
-            elif silence >= config.stalled_seconds:
+            elif now >= self._sent_at + config.stalled_seconds:
                 self._cut_off(scope)
                 return
         # what is being watched may have just ended as well, and its last words are on their way
