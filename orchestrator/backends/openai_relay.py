@@ -65,14 +65,19 @@ class RelayAnswer:
             self._add(event)
 
     def end(self) -> None:
-        self._begun = True
         if self.finished:
+            self._begun = True
             self._events.extend(self._translator.end())
 
     def take(self) -> Sequence[Delta]:
         if self._events and self._events[-1].data == END_MARKER:
             self._events.pop()
-        if not self._events or not (self._begun or self._tokens or len(self._events) > _MOST_HELD):
+        if not self._begun and not self._tokens:
+            if len(self._events) <= _MOST_HELD:
+                return ()
+            # Whoever has seen this much has seen an answer begin: it cannot be tried again unseen.
+            self._tokens = 1
+        if not self._events:
             return ()
         batch = Delta(wire=tuple(self._events), tokens=self._tokens)
         self._events.clear()

@@ -133,10 +133,11 @@ async def test_an_answer_without_a_token_is_still_an_answer() -> None:
 
 
 async def test_a_server_that_opens_for_ever_is_not_kept_for_ever() -> None:
-    """Beyond a bound events go on although no token has come."""
+    """Beyond a bound events go on although no token has come, and the answer counts as begun."""
     role = event(chunk("", role="assistant"))
     _, recorder = await relay(in_two_reads(stream_head() + frame(role * 100), frame(text("a")) + frame(STOP) + END))
     assert [sum(len(delta.wire) for delta in batch) for _, batch in recorder.batches] == [100, 2]
+    assert [delta.tokens for _, batch in recorder.batches for delta in batch] == [1, 1]
 
 
 # Cases.
@@ -188,6 +189,13 @@ async def test_R05_an_end_without_a_reason_is_truncated() -> None:
     assert type(caught) is Truncated
     assert caught.partial == "one two"
     assert tokens_of(recorder) == 2
+
+
+async def test_R05_an_end_before_the_first_token_leaves_nothing_behind() -> None:
+    """A role alone, then an orderly end: the program has seen nothing, so another attempt can begin anew."""
+    caught, recorder = await refused(stream(event(chunk("", role="assistant"))))
+    assert type(caught) is Truncated
+    assert recorder.batches == []
 
 
 async def test_R05_a_broken_connection_after_the_reason_is_a_whole_answer() -> None:

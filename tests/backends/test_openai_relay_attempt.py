@@ -42,9 +42,10 @@ def events_of(deltas: list[Delta]) -> list[WireEvent]:
     return [wire for delta in deltas for wire in delta.wire]
 
 
-async def test_an_answer_that_fails_before_its_first_token_is_tried_again_unseen() -> None:
+@pytest.mark.parametrize("first", [stream(ROLE, FULL), stream(ROLE)])
+async def test_an_answer_that_fails_before_its_first_token_is_tried_again_unseen(first: bytes) -> None:
     """The role that the first attempt sent never reached the program: it sees one answer, from its beginning."""
-    call, deltas, requests = await stream_of(stream(ROLE, FULL), HELLO)
+    call, deltas, requests = await stream_of(first, HELLO)
     assert isinstance(call.outcome, ModelReply)
     assert requests == 2
     assert not any(delta.reset for delta in deltas)
