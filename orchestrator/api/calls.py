@@ -13,6 +13,7 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.routing import Route
 
+from agents.errors import InvalidLimits
 from agents.messages import Delta, ModelReply, ModelRequest
 from agents.port import Flow, Priority
 from orchestrator.api.identity import Client, client_of
@@ -69,6 +70,8 @@ def _prepared(services: Services, client: Client, asked: CallRequest) -> tuple[C
     if asked.deadline is not None:
         require("deadline", asked.deadline, above=True)
         deadline = trio.current_time() + asked.deadline
+    if asked.request.wire is not None:
+        raise InvalidLimits("request.wire", "is not for this route: send the program's own request to /v1")
     if asked.request.max_tokens is not None:
         require("request.max_tokens", asked.request.max_tokens, at_least=1, at_most=MOST_TOKENS)
     wanted = None if asked.priority is None else Priority[asked.priority.upper()]
