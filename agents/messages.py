@@ -45,6 +45,10 @@ token count.
 """
 
 
+SILENT: frozenset[Dialect] = frozenset({"embeddings", "count_tokens"})
+"""Dialects whose answers have no output tokens."""
+
+
 class WireRequest(Struct, frozen=True):
     """A request as a program wrote it: the members of its JSON object, each value's JSON text verbatim.
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from agents.errors import ModelError
-from agents.messages import ModelReply, Usage
+from agents.messages import SILENT, ModelReply, Usage
 from orchestrator.policy.estimate import Estimator, ServiceWeights
 from orchestrator.policy.fairness import FairQueue
 from orchestrator.policy.feedback import Reading
@@ -97,13 +97,17 @@ class Booking:
             self._fair.charge(ticket, self._weights.w_out * beyond)
 
     def _learn(self, ticket: Ticket, booked: Settlement) -> None:
-        state = ticket.run_state
-        if booked.usage is not None:
+        state, request = ticket.run_state, ticket.call.request
+        usage = booked.usage
+        if usage is not None and request.wire is not None and request.wire.dialect in SILENT:
+            # they say nothing of answers, and a count of tokens is free, so that it says nothing at all
+            usage = Usage(input=usage.input, cached=usage.cached) if usage.input else None
+        if usage is not None:
             self._estimator.observe(
                 key=(ticket.tenant, ticket.job),
                 bytes=ticket.bytes,
-                messages=len(ticket.call.request.messages),
-                usage=booked.usage,
+                messages=len(request.messages),
+                usage=usage,
                 previous_input=None if state is None else state.previous_input,
             )
         if state is not None and booked.worked:

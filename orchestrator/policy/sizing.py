@@ -2,6 +2,7 @@
 
 from math import ceil
 
+from agents.messages import SILENT
 from agents.port import Call
 from orchestrator.policy.config import DispatchConfig
 from orchestrator.policy.estimate import Estimator
@@ -33,6 +34,8 @@ class Sizing:
         size = request.input_bytes()
         tokens, sigma = self._estimator.input(size, len(request.messages))
         bound = self._bound if request.max_tokens is None else request.max_tokens
+        if request.wire is not None and request.wire.dialect in SILENT:
+            bound = 0
         priority = call.priority
         tenant = self._tenants.get(flow.tenant)
         if tenant is not None and priority < tenant.highest_priority:

@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from agents.messages import Delta, Message, ModelRequest
+from agents.messages import Delta, Message, ModelRequest, Usage
 from orchestrator.backends.sim_config import Algorithm
 from orchestrator.backends.sim_errors import SimError
 from orchestrator.backends.simulated import SimConfig, SimLatency, SimLength, SimLimit, SimProvider, SimulatedBackend
@@ -23,6 +23,7 @@ class Nowhere:
     """A sink for answers that nobody reads."""
 
     async def headers(self, readings: tuple[Reading, ...]) -> None: ...
+    def admitted(self, usage: Usage) -> None: ...
     async def alive(self) -> None: ...
     async def deltas(self, deltas: tuple[Delta, ...]) -> None: ...
 
