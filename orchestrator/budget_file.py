@@ -4,7 +4,7 @@ It is written whole, once a second at most while something changes, and at the e
 most the last second of spending; what its calls under way held is in the file as unknown, and stays spent.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -51,12 +51,25 @@ def read_spent(folder: Path) -> tuple[Spent, ...]:
     return document.spent
 
 
-class SpentFile:
-    """Keeps what `spent` says in a data folder. A disk that fails is told in the log, once until it works again."""
+async def _write_in_thread(path: Path, data: bytes) -> None:
+    await trio.to_thread.run_sync(write_durably, path, data)
 
-    def __init__(self, folder: Path, spent: Callable[[], Iterable[Spent]]) -> None:
+
+class SpentFile:
+    """Keeps what `spent` says in a data folder. A disk that fails is told in the log, once until it works again.
+
+    `write` replaces a file durably, without holding up the loop; it raises `OSError`.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        spent: Callable[[], Iterable[Spent]],
+        write: Callable[[Path, bytes], Awaitable[None]] = _write_in_thread,
+    ) -> None:
         self._path = folder / SPENT
         self._spent = spent
+        self._write = write
         self._written = b""
         self._failing = False
 
@@ -77,7 +90,7 @@ class SpentFile:
         if data == self._written or (not spent and not self._written):
             return
         try:
-            await trio.to_thread.run_sync(write_durably, self._path, data)
+            await self._write(self._path, data)
         except OSError as error:
             if not self._failing:
                 _log.error("what tenants have spent cannot be kept", file=str(self._path), reason=str(error))

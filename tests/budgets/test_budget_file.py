@@ -8,51 +8,49 @@ import structlog
 import trio
 import trio.testing
 
-from orchestrator import budget_file
 from orchestrator.budget_file import SPENT, WRITE_SECONDS, SpentFile, SpentFileError, read_spent
 from orchestrator.budgets import Spent
+from orchestrator.durable import write_durably
 
 Clock = trio.testing.MockClock
 
 
 class Books:
-    """What is spent, and how often it was written."""
+    """What is spent, and how often it was written; in the loop's own thread, so that virtual time waits for it."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         self.tokens = 0
         self.writes = 0
         self.broken = False
-        self.file = SpentFile(folder, lambda: [self.record])
-        write = budget_file.write_durably
+        self.file = SpentFile(folder, lambda: [self.record], self._write)
 
-        def counted(path: Path, data: bytes) -> None:
-            if self.broken:
-                raise OSError(28, "No space left on device")
-            self.writes += 1
-            write(path, data)
-
-        monkeypatch.setattr(budget_file, "write_durably", counted)
+    async def _write(self, path: Path, data: bytes) -> None:
+        await trio.lowlevel.checkpoint()
+        if self.broken:
+            raise OSError(28, "No space left on device")
+        self.writes += 1
+        write_durably(path, data)
 
     @property
     def record(self) -> Spent:
         return Spent(tenant="acme", period="2026-02", tokens=self.tokens, unknown_micro_dollars=7)
 
 
-async def test_what_is_written_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     """All amounts come back; only the owner can read the file; where there is none nothing was spent."""
     assert read_spent(tmp_path) == ()
-    books = Books(monkeypatch, tmp_path)
+    books = Books(tmp_path)
     books.tokens = 5
     await books.file.write()
     assert read_spent(tmp_path) == (books.record,)
     assert os.stat(tmp_path / SPENT).st_mode & 0o777 == 0o600
 
 
-async def test_it_is_written_once_a_second_at_most_and_only_when_it_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: Clock
+async def test_it_is_written_once_a_second_at_most_and_only_after_changes(
+    tmp_path: Path, autojump_clock: Clock
 ) -> None:
     """A hundred changes in a second are one write, a quiet minute is none, and the end is written whatever the time."""
-    books = Books(monkeypatch, tmp_path)
+    books = Books(tmp_path)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(books.file.keep)
         for _ in range(100):
@@ -67,11 +65,9 @@ async def test_it_is_written_once_a_second_at_most_and_only_when_it_changed(
     assert read_spent(tmp_path) == (books.record,)
 
 
-async def test_a_disk_that_fails_is_told_once_and_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: Clock
-) -> None:
+async def test_a_disk_that_fails_is_told_once_and_tried_again(tmp_path: Path, autojump_clock: Clock) -> None:
     """The log has one line however long it lasts; when there is room again everything is written."""
-    books = Books(monkeypatch, tmp_path)
+    books = Books(tmp_path)
     books.broken = True
     with structlog.testing.capture_logs() as logs:
         async with trio.open_nursery() as nursery:
