@@ -136,7 +136,7 @@ class MessageAssembler:
         self._calls.append(call)
         self._at_index[index] = call
         # A stream opens a call with an empty object and writes the arguments after it; a document has them here.
-        given = "" if block.input is None else bytes(block.input).decode()
+        given = bytes(block.input).decode()
         arguments = "" if given in ("{}", "null", '""') else given
         call.arguments.append(arguments)
         return Delta(tool_calls=(ToolCallDelta(call.place, call.id, call.name, arguments),))

@@ -176,9 +176,9 @@ class _Call:
         self.whole = "{}"
 
 
-def _whole_input(raw: msgspec.Raw | None) -> str:
+def _whole_input(raw: msgspec.Raw) -> str:
     """The input that a block began with; nearly always empty."""
-    text = bytes(raw).decode("utf-8", "replace") if raw is not None else ""
+    text = bytes(raw).decode("utf-8", "replace")
     return text if text.startswith("{") else "{}"
 
 

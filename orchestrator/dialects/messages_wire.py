@@ -28,14 +28,14 @@ class UsageWire(Struct):
 
 
 class BlockWire(Struct):
-    """A content block: whole in a document, empty at its start in a stream."""
+    """A content block: whole in a document, empty at its start in a stream. An `input` that is not there is empty."""
 
     type: str = ""
     text: str | None = None
     thinking: str | None = None
     id: str | None = None
     name: str | None = None
-    input: msgspec.Raw | None = None
+    input: msgspec.Raw = msgspec.Raw()
 
 
 class DeltaWire(Struct):
