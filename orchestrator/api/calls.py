@@ -16,6 +16,7 @@ from starlette.routing import Route
 from agents.errors import InvalidLimits
 from agents.messages import Delta, ModelReply, ModelRequest
 from agents.port import Flow, Priority
+from orchestrator.api.gateway_spending import plain_spending
 from orchestrator.api.identity import Client, client_of
 from orchestrator.api.operations import Operation
 from orchestrator.api.scoping import priority_for
@@ -40,10 +41,10 @@ def routes(services: Services) -> list[Route]:
     """Single calls."""
 
     async def call(request: Request, body: CallRequest) -> CallReply | EventStream:
-        port, wanted, deadline = _prepared(services, client_of(request.scope), body)
+        ready = _prepared(services, client_of(request.scope), body)
         if body.stream:
-            return EventStream(_streamed(port, wanted, deadline), patience=PATIENCE)
-        return CallReply(reply=await port.call(wanted, deadline=deadline))
+            return EventStream(_streamed(services, ready), patience=PATIENCE)
+        return CallReply(reply=await _answered(services, ready))
 
     return [
         Operation(
@@ -60,8 +61,17 @@ def routes(services: Services) -> list[Route]:
     ]
 
 
-def _prepared(services: Services, client: Client, asked: CallRequest) -> tuple[CallPort, ModelRequest, float]:
-    """The port, the request and its deadline on trio's clock. Raises `Forbidden`, `InvalidLimits`, `UnknownModel`."""
+class _Ready(Struct, frozen=True):
+    """One call, ready to go: whose it is, the way to its model, and its deadline on trio's clock."""
+
+    tenant: str
+    port: CallPort
+    request: ModelRequest
+    deadline: float
+
+
+def _prepared(services: Services, client: Client, asked: CallRequest) -> _Ready:
+    """Raises `Forbidden`, `InvalidLimits`, `UnknownModel`."""
     tenant = check_name("tenant", client.tenant_for(asked.tenant))
     for field in ("job", "run"):
         if getattr(asked, field):
@@ -78,16 +88,26 @@ def _prepared(services: Services, client: Client, asked: CallRequest) -> tuple[C
     priority = priority_for(services, client, tenant, wanted)
     request = msgspec.structs.replace(asked.request, model=services.model(asked.request.model))
     port = services.calls.port(Flow(tenant, asked.job, asked.run), priority, agent=False)
-    return port, request, deadline
+    return _Ready(tenant, port, request, deadline)
 
 
-async def _streamed(
-    port: CallPort, request: ModelRequest, deadline: float
-) -> AsyncGenerator[tuple[ServerEvent, ...], None]:
-    async with port.stream(request, deadline=deadline) as stream:
-        async for deltas in stream:
-            yield tuple(_delta_events(deltas))
-        reply = await stream.reply()
+async def _answered(services: Services, ready: _Ready) -> ModelReply:
+    async with plain_spending(services, ready.tenant, ready.request) as spent:
+        with spent.told():
+            reply = await ready.port.call(spent.request, deadline=ready.deadline, receipt=spent.receipt)
+        spent.usage = reply.usage
+    return reply
+
+
+async def _streamed(services: Services, ready: _Ready) -> AsyncGenerator[tuple[ServerEvent, ...], None]:
+    async with plain_spending(services, ready.tenant, ready.request) as spent:
+        stream_of = ready.port.stream(spent.request, deadline=ready.deadline, receipt=spent.receipt)
+        with spent.told():
+            async with stream_of as stream:
+                async for deltas in stream:
+                    yield tuple(_delta_events(deltas))
+                reply = await stream.reply()
+        spent.usage = reply.usage
     yield (ServerEvent(msgspec.json.encode(reply), "reply"),)
 
 

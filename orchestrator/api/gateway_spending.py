@@ -1,10 +1,14 @@
 """What a call may cost its tenant: reserved before it is queued, settled when it has ended, however it ended."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
+from msgspec import structs
+
+from agents.errors import ModelError
 from agents.messages import ModelRequest, Usage
 from agents.port import Receipt
+from agents.size import input_bound as plain_input_bound
 from orchestrator.api.gateway_asked import Asked
 from orchestrator.api.services import Services
 from orchestrator.dialects.input_bound import input_bound
@@ -20,6 +24,15 @@ class Spending:
         self.request = request
         self.receipt = Receipt()
         self.usage: Usage | None = None
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """What a call that fails in the block says that it has used all the same."""
+        try:
+            yield
+        except ModelError as error:
+            self.usage = error.usage
+            raise
 
 
 @asynccontextmanager
@@ -43,6 +56,23 @@ async def spending(services: Services, asked: Asked) -> AsyncGenerator[Spending,
         yield Spending(request)
         return
     spent = Spending(_within(request, asked, held.max_tokens))
+    try:
+        yield spent
+    finally:
+        held.settle(spent.usage, worked=bool(spent.receipt.sent))
+
+
+@asynccontextmanager
+async def plain_spending(services: Services, tenant: str, request: ModelRequest) -> AsyncGenerator[Spending, None]:
+    """The same for a call that is no program's own request, but one in the words of `agents.messages`."""
+    held = await services.budgets.reserve_call(
+        tenant, request.model, input_tokens=plain_input_bound(request), max_tokens=request.max_tokens
+    )
+    if held is None:
+        yield Spending(request)
+        return
+    bound = request.max_tokens if held.max_tokens is None else held.max_tokens
+    spent = Spending(structs.replace(request, max_tokens=bound))
     try:
         yield spent
     finally:

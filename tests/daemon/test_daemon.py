@@ -4,6 +4,7 @@ import json
 from contextlib import aclosing
 from pathlib import Path
 
+import httpx2
 import pytest
 import trio
 
@@ -204,6 +205,21 @@ async def test_a_reload_that_cannot_be_changes_nothing(tmp_path: Path, broken: s
         assert [limit.amount for limit in queue.backends[0].endpoints[0].limits] == [600]
         view = await daemon.client.start_run(RunRequest(task="hello"))
         assert (await finished(daemon, view.run)).state is State.COMPLETED
+
+
+async def test_a_tenants_budget_holds_for_single_calls(tmp_path: Path) -> None:
+    """Calls to `/api/calls`, streamed or not, spend their tenant's budget, and one that does not fit is refused."""
+    budget = "[tenants.acme.budget]\ntokens = 300\n"
+    body = {"request": {"model": "", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 60}}
+    async with serving(config(tmp_path, budget)) as daemon, httpx2.AsyncClient(base_url=daemon.url) as http:
+        statuses = []
+        for number in range(8):
+            asked = {**body, "tenant": "acme", "stream": number % 2 == 1}
+            statuses.append((await http.post("/api/calls", json=asked)).status_code)
+        other = await http.post("/api/calls", json={**body, "tenant": "other"})
+    assert statuses[:2] == [200, 200]
+    assert statuses[-2:] == [429, 429]
+    assert other.status_code == 200
 
 
 async def test_two_daemons_do_not_share_a_folder(tmp_path: Path) -> None:
