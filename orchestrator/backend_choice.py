@@ -13,11 +13,11 @@ import trio
 from msgspec import Struct, structs
 
 from agents.errors import HeadraceError, InvalidLimits
-from orchestrator.backends.anthropic_config import ANTHROPIC_KEY, ANTHROPIC_URL
+from orchestrator.backends.anthropic.config import ANTHROPIC_KEY, ANTHROPIC_URL
 from orchestrator.backends.base import Backend
-from orchestrator.backends.local import LocalBackend
-from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
-from orchestrator.backends.simulated import (
+from orchestrator.backends.local.backend import LocalBackend
+from orchestrator.backends.openai.backend import OpenAIBackend, OpenAIConfig
+from orchestrator.backends.simulated.backend import (
     SimConfig,
     SimLatency,
     SimLength,

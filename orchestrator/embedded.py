@@ -14,7 +14,7 @@ from agents.errors import HeadraceError
 from agents.port import Flow, OwnerPort, Priority
 from orchestrator.backend_choice import BackendChoice, check_reachable, make_backend, make_endpoint
 from orchestrator.backends.base import Backend
-from orchestrator.backends.local import LocalBackend
+from orchestrator.backends.local.backend import LocalBackend
 from orchestrator.groups import only
 from orchestrator.local_service import serve_local
 from orchestrator.owner import Owner, OwnerConfig

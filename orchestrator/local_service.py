@@ -5,9 +5,9 @@ from collections.abc import Callable
 import trio
 
 from orchestrator.backend_choice import BackendError
-from orchestrator.backends.local import LocalBackend
-from orchestrator.backends.local_config import NotInstalled
-from orchestrator.backends.local_process import ServerFailed
+from orchestrator.backends.local.backend import LocalBackend
+from orchestrator.backends.local.config import NotInstalled
+from orchestrator.backends.local.process import ServerFailed
 
 
 async def serve_local(

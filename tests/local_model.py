@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import pytest
 import trio
 
-from orchestrator.backends.local import LocalBackend
-from orchestrator.backends.local_config import LocalConfig, NotInstalled, find_weights
+from orchestrator.backends.local.backend import LocalBackend
+from orchestrator.backends.local.config import LocalConfig, NotInstalled, find_weights
 
 
 @contextmanager

@@ -4,7 +4,7 @@ Sources: RFC 9110 section 10.2.3 (`retry-after`: seconds or a date), OpenAI's gu
 (`x-ratelimit-{limit,remaining,reset}-{requests,tokens}`, resets as Go durations like `6m0s`), Anthropic's "Rate
 limits" (`anthropic-ratelimit-{requests,input-tokens,output-tokens}-{limit,remaining,reset}`, resets as RFC 3339
 times; its `tokens` group shows whichever limit is tightest, so it names no limit and is left out here: only a 429 is
-read for it, in `anthropic_errors.py`).
+read for it, in `errors.py`).
 
 Headers are a mapping with names in lower case. What makes no sense is None, never an exception and never 0: a guess
 of 0 would send a storm of retries. `now` is in seconds since the epoch, as `time.time()` gives it.

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from orchestrator.backends.base import Backend
-from orchestrator.backends.openai import OpenAIBackend
+from orchestrator.backends.openai.backend import OpenAIBackend
 from orchestrator.check import judges
 from orchestrator.check.answer import Answer
 from orchestrator.check.report import LimitSeen, Setting

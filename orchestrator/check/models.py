@@ -5,9 +5,9 @@ import msgspec
 from msgspec import Struct
 
 from agents.errors import HeadraceError, Refused, Unavailable
-from orchestrator.backends.anthropic import AnthropicBackend
-from orchestrator.backends.openai import OpenAIBackend
-from orchestrator.backends.openai_errors import error_from_response
+from orchestrator.backends.anthropic.backend import AnthropicBackend
+from orchestrator.backends.openai.backend import OpenAIBackend
+from orchestrator.backends.openai.errors import error_from_response
 from orchestrator.backends.unreachable import error_from_transport
 
 

@@ -13,7 +13,7 @@ from agents.errors import Refused, Unavailable
 from agents.messages import Usage
 from agents.money import Price
 from orchestrator.backends.base import Backend
-from orchestrator.backends.openai import OpenAIBackend
+from orchestrator.backends.openai.backend import OpenAIBackend
 from orchestrator.check import advice, judges, probes
 from orchestrator.check.answer import Answer
 from orchestrator.check.probes import Ask, Probe

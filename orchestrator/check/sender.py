@@ -15,7 +15,7 @@ from msgspec import Struct
 from agents.errors import ModelError, Refused, Throttled
 from agents.messages import ModelRequest
 from orchestrator.backends.base import Backend, Connection
-from orchestrator.backends.openai import OpenAIBackend
+from orchestrator.backends.openai.backend import OpenAIBackend
 from orchestrator.check import advice
 from orchestrator.check.answer import Answer, ask
 from orchestrator.check.probes import Ask, Change

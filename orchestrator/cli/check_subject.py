@@ -11,12 +11,12 @@ from msgspec import Struct, structs
 from agents.errors import HeadraceError, InvalidLimits, ModelError
 from agents.money import Price
 from orchestrator.backend_choice import BackendError
-from orchestrator.backends.anthropic import AnthropicBackend
+from orchestrator.backends.anthropic.backend import AnthropicBackend
 from orchestrator.backends.base import Backend
-from orchestrator.backends.local import LocalBackend
-from orchestrator.backends.local_config import NotInstalled
-from orchestrator.backends.local_process import ServerFailed
-from orchestrator.backends.openai import OpenAIBackend
+from orchestrator.backends.local.backend import LocalBackend
+from orchestrator.backends.local.config import NotInstalled
+from orchestrator.backends.local.process import ServerFailed
+from orchestrator.backends.openai.backend import OpenAIBackend
 from orchestrator.catalogue import ANY_MODEL, Catalogue
 from orchestrator.check.models import NoModelList, list_models
 from orchestrator.check.report import CheckReport

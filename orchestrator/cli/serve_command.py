@@ -17,10 +17,10 @@ import trio
 
 from agents.errors import HeadraceError
 from orchestrator.backend_choice import BackendError
-from orchestrator.backends.anthropic import AnthropicBackend
+from orchestrator.backends.anthropic.backend import AnthropicBackend
 from orchestrator.backends.base import Backend
-from orchestrator.backends.local import LocalBackend
-from orchestrator.backends.openai import OpenAIBackend
+from orchestrator.backends.local.backend import LocalBackend
+from orchestrator.backends.openai.backend import OpenAIBackend
 from orchestrator.cli.exits import BACKEND, DONE, USAGE, complain, say
 from orchestrator.config.schema import Config
 from orchestrator.daemon.daemon import Daemon

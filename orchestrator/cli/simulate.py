@@ -7,8 +7,8 @@ import trio
 import typer
 from trio import CancelScope
 
-from orchestrator.backends.sim_config import Algorithm, Counted, SimConfig, SimLatency, SimLength, SimLimit
-from orchestrator.backends.sim_server import anthropic_base, run_simulator
+from orchestrator.backends.simulated.config import Algorithm, Counted, SimConfig, SimLatency, SimLength, SimLimit
+from orchestrator.backends.simulated.server import anthropic_base, run_simulator
 from orchestrator.cli.exits import DONE, USAGE, complain
 from orchestrator.cli.signals import SignalEnd, until_signalled
 from orchestrator.groups import only

@@ -12,9 +12,9 @@ from msgspec import Meta, Struct, field
 
 from agents.errors import InvalidLimits
 from orchestrator.attempt import Clocks
-from orchestrator.backends.local_config import LocalConfig
-from orchestrator.backends.openai_config import NativeDialect
-from orchestrator.backends.sim_config import SimConfig, SimLimit
+from orchestrator.backends.local.config import LocalConfig
+from orchestrator.backends.openai.config import NativeDialect
+from orchestrator.backends.simulated.config import SimConfig, SimLimit
 from orchestrator.config.limit_tables import LimitKeys
 from orchestrator.config.numbers import Count, NotNegative, Positive
 from orchestrator.policy.breaker import BreakerConfig

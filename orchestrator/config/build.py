@@ -8,14 +8,14 @@ from msgspec import Struct, structs
 
 from agents.errors import InvalidLimits
 from orchestrator.backend_choice import OPENAI_URL, enforced, faster, usual_key
-from orchestrator.backends.anthropic import AnthropicBackend, AnthropicConfig
-from orchestrator.backends.anthropic_config import ANTHROPIC_URL
+from orchestrator.backends.anthropic.backend import AnthropicBackend, AnthropicConfig
+from orchestrator.backends.anthropic.config import ANTHROPIC_URL
 from orchestrator.backends.base import Backend
-from orchestrator.backends.local import LocalBackend
-from orchestrator.backends.local_config import LocalConfig
-from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
-from orchestrator.backends.sim_config import SimConfig
-from orchestrator.backends.simulated import SimProvider, SimulatedBackend
+from orchestrator.backends.local.backend import LocalBackend
+from orchestrator.backends.local.config import LocalConfig
+from orchestrator.backends.openai.backend import OpenAIBackend, OpenAIConfig
+from orchestrator.backends.simulated.backend import SimProvider, SimulatedBackend
+from orchestrator.backends.simulated.config import SimConfig
 from orchestrator.config.backend_tables import (
     AnthropicTable,
     LocalTable,

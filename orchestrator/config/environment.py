@@ -4,8 +4,8 @@ import datetime
 import os
 from collections.abc import Mapping
 
-from orchestrator.backends.local import LocalBackend
-from orchestrator.backends.local_config import NotInstalled, find_weights
+from orchestrator.backends.local.backend import LocalBackend
+from orchestrator.backends.local.config import NotInstalled, find_weights
 from orchestrator.config.build import build_backends
 from orchestrator.config.catalogue import build_catalogue
 from orchestrator.config.problems import ConfigError, Problem, show_path

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from agents.errors import InvalidLimits
 from agents.port import Priority
 from orchestrator.backend_choice import engine_room
-from orchestrator.backends.local_config import LocalConfig
+from orchestrator.backends.local.config import LocalConfig
 from orchestrator.config.backend_tables import (
     AnthropicTable,
     BackendTable,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import trio
 
 from agents.errors import ModelError
-from orchestrator.backends.local import LocalBackend
+from orchestrator.backends.local.backend import LocalBackend
 from orchestrator.config.build import BackendPlan
 from orchestrator.local_service import serve_local
 from orchestrator.owner import Owner

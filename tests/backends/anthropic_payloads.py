@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from agents.errors import ModelError
 from agents.messages import Dialect, Message, ModelReply, ModelRequest, Usage, WireEvent, WireRequest
-from orchestrator.backends.anthropic import AnthropicBackend, AnthropicConfig, AnthropicConnection
+from orchestrator.backends.anthropic.backend import AnthropicBackend, AnthropicConfig, AnthropicConnection
 from tests.backends.payloads import stream
 from tests.backends.recorder import Recorder
 from tests.backends.upstream import Received, Script, Upstream, upstream

@@ -3,7 +3,7 @@
 import math
 
 from agents.messages import ModelReply, ModelRequest
-from orchestrator.backends.simulated import SimLatency, SimProvider, SimulatedBackend
+from orchestrator.backends.simulated.backend import SimLatency, SimProvider, SimulatedBackend
 from tests.backends.recorder import Recorder, ask
 
 STEADY = SimLatency(first_token=1.0, input_rate=math.inf, output_rate=10.0, spread=0.0, chunk_tokens=5)

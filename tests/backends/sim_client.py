@@ -9,8 +9,8 @@ import httpx2
 import trio
 import trio.testing
 
-from orchestrator.backends.sim_server import serve_simulated
-from orchestrator.backends.simulated import SimConfig, SimLatency, SimProvider
+from orchestrator.backends.simulated.backend import SimConfig, SimLatency, SimProvider
+from orchestrator.backends.simulated.server import serve_simulated
 
 FAST = SimLatency(first_token=0.0, input_rate=1e9, output_rate=1e6, spread=0.0)
 

@@ -8,8 +8,8 @@ import anthropic
 import openai
 import pytest
 
-from orchestrator.backends.sim_server import anthropic_base
-from orchestrator.backends.simulated import SimConfig, SimProvider
+from orchestrator.backends.simulated.backend import SimConfig, SimProvider
+from orchestrator.backends.simulated.server import anthropic_base
 from tests.backends.sim_client import FAST, served
 
 LEAVES_GENERATORS = pytest.mark.filterwarnings(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agents.errors import Refused
 from agents.messages import Message, ModelRequest, Role, ToolCall, ToolSpec
-from orchestrator.backends.anthropic_encode import MessageRules, encode_request
+from orchestrator.backends.anthropic.encode import MessageRules, encode_request
 from orchestrator.dialects.base import Untranslatable
 
 USER = Message("user", "hi")

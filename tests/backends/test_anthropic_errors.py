@@ -8,8 +8,8 @@ import trio
 
 from agents.errors import ModelError, Overloaded, Refused, Throttled, Unavailable
 from agents.messages import Message, ModelRequest
-from orchestrator.backends.anthropic import AnthropicBackend, AnthropicConfig
-from orchestrator.backends.anthropic_errors import exhausted_limits
+from orchestrator.backends.anthropic.backend import AnthropicBackend, AnthropicConfig
+from orchestrator.backends.anthropic.errors import exhausted_limits
 from orchestrator.policy.feedback import LimitKind, Reading
 from tests.backends.anthropic_payloads import HELLO, REQUEST, connection_to, fail
 from tests.backends.payloads import frame, stream_head, whole

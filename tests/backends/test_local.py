@@ -13,9 +13,9 @@ import trio
 
 from agents.errors import Refused, Unavailable
 from agents.messages import Message, ModelReply, ModelRequest
-from orchestrator.backends.local import LocalBackend
-from orchestrator.backends.local_config import LocalConfig
-from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
+from orchestrator.backends.local.backend import LocalBackend
+from orchestrator.backends.local.config import LocalConfig
+from orchestrator.backends.openai.backend import OpenAIBackend, OpenAIConfig
 from orchestrator.cli.demo_tasks import DemoItem, DemoTenant, multiply, tenants
 from tests.backends.recorder import Recorder
 from tests.local_model import local_server

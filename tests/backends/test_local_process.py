@@ -13,7 +13,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.backends.local_process import Launch, RestartPolicy, Restarts, Tail, run_server
+from orchestrator.backends.local.process import Launch, RestartPolicy, Restarts, Tail, run_server
 
 ROOT = Path(__file__).parents[2]
 
@@ -130,7 +130,7 @@ def test_no_orphan_when_the_parent_is_killed() -> None:
     server = textwrap.dedent("""
         import os, sys
         sys.path.insert(0, ".")
-        from orchestrator.backends import local_server
+        from orchestrator.backends.local import server as local_server
         class Server:
             listening_address = str(os.getpid())
         local_server._load = lambda settings: Server()
@@ -139,7 +139,7 @@ def test_no_orphan_when_the_parent_is_killed() -> None:
     parent = textwrap.dedent("""
         import sys, trio
         sys.path.insert(0, ".")
-        from orchestrator.backends.local_process import Launch, Tail, run_server
+        from orchestrator.backends.local.process import Launch, Tail, run_server
         command = (sys.executable, "-c", sys.argv[1])
         launch = Launch(command=command, settings={}, environment={}, start_timeout=30, stop_grace=1)
         trio.run(run_server, launch, Tail(), lambda address, pid: print(pid, flush=True))

@@ -10,11 +10,11 @@ import trio
 
 from agents.errors import InvalidLimits, ModelError, Unavailable
 from agents.messages import Message, ModelRequest
-from orchestrator.backends import local_config
 from orchestrator.backends.base import Connection
-from orchestrator.backends.local import LocalBackend
-from orchestrator.backends.local_config import LocalConfig, NotInstalled, find_weights, server_settings
-from orchestrator.backends.local_process import RestartPolicy, ServerFailed
+from orchestrator.backends.local import config as local_config
+from orchestrator.backends.local.backend import LocalBackend
+from orchestrator.backends.local.config import LocalConfig, NotInstalled, find_weights, server_settings
+from orchestrator.backends.local.process import RestartPolicy, ServerFailed
 from tests.backends.recorder import Recorder
 
 STAND_IN = """

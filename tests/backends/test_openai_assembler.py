@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.messages import Delta, ModelReply, ToolCall
-from orchestrator.backends.openai_stream import ReplyAssembler, new_call_id
+from orchestrator.backends.openai.stream import ReplyAssembler, new_call_id
 from orchestrator.dialects.chat_tools import ToolCallAssembler
 from orchestrator.dialects.chat_wire import FunctionWire, NotJSON, ToolCallWire, decode_chunk
 from orchestrator.dialects.text import TextJoiner, scrub

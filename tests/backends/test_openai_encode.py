@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from agents.errors import InvalidLimits, Refused
 from agents.messages import Message, ModelRequest, ToolCall, ToolSpec
-from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
-from orchestrator.backends.openai_encode import EncodingRules, encode_request
+from orchestrator.backends.openai.backend import OpenAIBackend, OpenAIConfig
+from orchestrator.backends.openai.encode import EncodingRules, encode_request
 from orchestrator.backends.secret import Secret, excerpt
 from tests.backends.payloads import HELLO, REQUEST
 from tests.backends.recorder import Recorder

@@ -6,7 +6,7 @@ import pytest
 
 from agents.errors import ModelError, Overloaded, Refused, Throttled, Unavailable
 from agents.messages import Message, ModelRequest, ToolCall
-from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
+from orchestrator.backends.openai.backend import OpenAIBackend, OpenAIConfig
 from orchestrator.policy.feedback import Reading
 from tests.backends.payloads import HELLO, REQUEST, failure, frame, head, stream_head, whole
 from tests.backends.recorder import Recorder

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from agents.messages import WireRequest
-from orchestrator.backends.openai_null import without_null_content
+from orchestrator.backends.openai.null import without_null_content
 
 
 def request(messages: Any) -> WireRequest:

@@ -8,7 +8,7 @@ import pytest
 
 from agents.errors import ModelError, Refused, Throttled, Truncated, Unavailable
 from agents.messages import Usage
-from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
+from orchestrator.backends.openai.backend import OpenAIBackend, OpenAIConfig
 from orchestrator.dialects.assemblers import assembler
 from tests.backends.payloads import (
     COUNTED,

@@ -8,7 +8,7 @@ import trio.testing
 
 from agents.errors import Refused, Unavailable
 from agents.messages import Message, ModelRequest
-from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
+from orchestrator.backends.openai.backend import OpenAIBackend, OpenAIConfig
 from tests.backends.payloads import REQUEST, head
 from tests.backends.recorder import Recorder
 from tests.backends.upstream import PATIENCE, Talk, fail, open_files, until_open_files

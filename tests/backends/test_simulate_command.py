@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from typer.testing import CliRunner
 
-from orchestrator.backends.simulated import SimConfig, SimLimit
+from orchestrator.backends.simulated.backend import SimConfig, SimLimit
 from orchestrator.cli import simulate
 from orchestrator.cli.app import app
 

@@ -8,7 +8,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from agents.errors import Throttled
 from agents.messages import Message, ModelReply, ModelRequest, ToolSpec
-from orchestrator.backends.simulated import (
+from orchestrator.backends.simulated.backend import (
     SimConfig,
     SimLatency,
     SimLength,

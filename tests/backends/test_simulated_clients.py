@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from orchestrator.backends.simulated import SimConfig, SimLatency, SimLength, SimLimit
+from orchestrator.backends.simulated.backend import SimConfig, SimLatency, SimLength, SimLimit
 from tests.backends.sim_client import body, post, raw, read_all, served, until
 
 ENDLESS = SimLatency(first_token=0.0, input_rate=1e9, output_rate=200.0, spread=0.0, chunk_tokens=1)

@@ -11,8 +11,8 @@ import pytest
 import trio
 import trio.testing
 
-from orchestrator.backends.sim_messages_writer import tool_id
-from orchestrator.backends.simulated import FaultRule, SimLimit
+from orchestrator.backends.simulated.backend import FaultRule, SimLimit
+from orchestrator.backends.simulated.messages_writer import tool_id
 from tests.backends.sim_client import served
 from tests.backends.sim_sdk import (
     CHAT,

@@ -6,7 +6,7 @@ from typing import Any
 import openai
 import pytest
 
-from orchestrator.backends.simulated import FaultRule, SimLimit
+from orchestrator.backends.simulated.backend import FaultRule, SimLimit
 from tests.backends.sim_sdk import openai_client, sim
 
 

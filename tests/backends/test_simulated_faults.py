@@ -6,8 +6,7 @@ from trio.testing import MockClock
 
 from agents.errors import ModelError, Overloaded, Refused, Throttled, Truncated, Unavailable
 from agents.messages import Usage
-from orchestrator.backends.sim_faults import Faults
-from orchestrator.backends.simulated import (
+from orchestrator.backends.simulated.backend import (
     FaultRule,
     SimConfig,
     SimLength,
@@ -15,6 +14,7 @@ from orchestrator.backends.simulated import (
     SimProvider,
     SimulatedBackend,
 )
+from orchestrator.backends.simulated.faults import Faults
 from tests.backends.in_process import STEADY, send
 from tests.backends.recorder import Recorder, ask
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.errors import InvalidLimits
-from orchestrator.backends.sim_config import Algorithm, Counted, SimLimit
-from orchestrator.backends.sim_limits import Enforcer, Grant, Refusal
-from orchestrator.backends.sim_meters import Entry, meter
+from orchestrator.backends.simulated.config import Algorithm, Counted, SimLimit
+from orchestrator.backends.simulated.limits import Enforcer, Grant, Refusal
+from orchestrator.backends.simulated.meters import Entry, meter
 
 ALGORITHMS: tuple[Algorithm, ...] = ("fixed_window", "sliding_window", "token_bucket")
 COUNTED: tuple[Counted, ...] = ("at_admission", "reconciled", "as_produced")

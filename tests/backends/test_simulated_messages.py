@@ -9,9 +9,9 @@ import pytest
 import trio
 from pydantic import BaseModel
 
-from orchestrator.backends.sim_messages_writer import signature
-from orchestrator.backends.sim_server import anthropic_base
-from orchestrator.backends.simulated import SimLimit
+from orchestrator.backends.simulated.backend import SimLimit
+from orchestrator.backends.simulated.messages_writer import signature
+from orchestrator.backends.simulated.server import anthropic_base
 from tests.backends.sim_client import served
 from tests.backends.sim_sdk import MESSAGES_TOOL, TURN, anthropic_client, sim
 

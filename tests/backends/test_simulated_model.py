@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.messages import Message, ModelRequest, ToolSpec
-from orchestrator.backends.sim_cache import PrefixCache
-from orchestrator.backends.sim_config import SimConfig, SimLength
-from orchestrator.backends.sim_model import SimModel
-from orchestrator.backends.sim_pattern import matching
-from orchestrator.backends.sim_schema import BadSchema, instance
-from orchestrator.backends.sim_tokens import Tokenizer
+from orchestrator.backends.simulated.cache import PrefixCache
+from orchestrator.backends.simulated.config import SimConfig, SimLength
+from orchestrator.backends.simulated.model import SimModel
+from orchestrator.backends.simulated.pattern import matching
+from orchestrator.backends.simulated.schema import BadSchema, instance
+from orchestrator.backends.simulated.tokens import Tokenizer
 from tests.backends.recorder import ask
 
 texts = st.text(max_size=80)

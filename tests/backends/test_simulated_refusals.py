@@ -8,7 +8,7 @@ from trio.testing import MockClock
 
 from agents.errors import InvalidLimits, Refused, Throttled
 from agents.messages import ModelRequest, ToolSpec
-from orchestrator.backends.simulated import (
+from orchestrator.backends.simulated.backend import (
     FaultRule,
     SimConfig,
     SimLatency,

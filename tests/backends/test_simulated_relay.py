@@ -11,9 +11,8 @@ import trio.testing
 
 from agents.errors import ModelError, Refused, Throttled, Truncated, Unavailable
 from agents.messages import Dialect, Message, ModelReply, ModelRequest
-from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
-from orchestrator.backends.sim_server import serve_simulated
-from orchestrator.backends.simulated import (
+from orchestrator.backends.openai.backend import OpenAIBackend, OpenAIConfig
+from orchestrator.backends.simulated.backend import (
     FaultRule,
     SimConfig,
     SimLatency,
@@ -21,6 +20,7 @@ from orchestrator.backends.simulated import (
     SimLimit,
     SimProvider,
 )
+from orchestrator.backends.simulated.server import serve_simulated
 from orchestrator.dialects.assemblers import assembler
 from tests.backends.in_process import STEADY
 from tests.backends.in_process import send as send_to

@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.messages import ModelReply, Usage
-from orchestrator.backends.sim_answer import Answer
-from orchestrator.backends.sim_chat import ask_chat
-from orchestrator.backends.sim_dialect import Asked
-from orchestrator.backends.sim_embeddings import ask_embedding
-from orchestrator.backends.sim_errors import SimError, invalid
-from orchestrator.backends.sim_messages import ask_count, ask_messages
-from orchestrator.backends.sim_model import SimModel
-from orchestrator.backends.sim_responses import ask_responses
-from orchestrator.backends.simulated import SimConfig, SimProvider
+from orchestrator.backends.simulated.answer import Answer
+from orchestrator.backends.simulated.backend import SimConfig, SimProvider
+from orchestrator.backends.simulated.chat import ask_chat
+from orchestrator.backends.simulated.dialect import Asked
+from orchestrator.backends.simulated.embeddings import ask_embedding
+from orchestrator.backends.simulated.errors import SimError, invalid
+from orchestrator.backends.simulated.messages import ask_count, ask_messages
+from orchestrator.backends.simulated.model import SimModel
+from orchestrator.backends.simulated.responses import ask_responses
 from tests.backends.sim_sdk import CHAT, CHAT_TOOL, MESSAGES_TOOL, RESPONSE, RESPONSES_TOOL, TURN
 
 PROVIDER = SimProvider()

@@ -8,9 +8,9 @@ import pytest
 import trio
 import trio.testing
 
-from orchestrator.backends.sim_server import run_simulator
-from orchestrator.backends.sim_wire import duration
-from orchestrator.backends.simulated import FaultRule, SimConfig, SimLatency, SimLimit
+from orchestrator.backends.simulated.backend import FaultRule, SimConfig, SimLatency, SimLimit
+from orchestrator.backends.simulated.server import run_simulator
+from orchestrator.backends.simulated.wire import duration
 from tests.backends.sim_client import FAST, body, chunks, served, until
 
 

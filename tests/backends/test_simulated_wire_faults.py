@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from orchestrator.backends.simulated import FaultRule, SimConfig, SimLatency, SimLimit
+from orchestrator.backends.simulated.backend import FaultRule, SimConfig, SimLatency, SimLimit
 from tests.backends.sim_client import FAST, body, chunks, post, raw, read_all, served
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from agents.errors import ModelError
 from agents.messages import ModelReply
-from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig, OpenAIConnection
+from orchestrator.backends.openai.backend import OpenAIBackend, OpenAIConfig, OpenAIConnection
 from tests.backends.payloads import REQUEST
 from tests.backends.recorder import Recorder
 

@@ -4,10 +4,10 @@ import math
 
 import trio
 
-from orchestrator.backends.anthropic import AnthropicBackend, AnthropicConfig
+from orchestrator.backends.anthropic.backend import AnthropicBackend, AnthropicConfig
 from orchestrator.backends.secret import Secret
-from orchestrator.backends.sim_server import serve_simulated
-from orchestrator.backends.simulated import SimConfig, SimLatency, SimLength, SimLimit, SimProvider
+from orchestrator.backends.simulated.backend import SimConfig, SimLatency, SimLength, SimLimit, SimProvider
+from orchestrator.backends.simulated.server import serve_simulated
 from orchestrator.check.models import list_models
 from orchestrator.check.run import Check, Subject
 from tests.check.asked import states

@@ -11,7 +11,7 @@ import pytest
 from trio.testing import MockClock
 
 from agents.errors import Refused, Unavailable
-from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
+from orchestrator.backends.openai.backend import OpenAIBackend, OpenAIConfig
 from orchestrator.backends.secret import Secret
 from orchestrator.check.models import NoModelList, list_models
 from orchestrator.check.run import Check, Subject

@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from agents.money import Price
-from orchestrator.backends.simulated import (
+from orchestrator.backends.simulated.backend import (
     FaultRule,
     SimConfig,
     SimLatency,

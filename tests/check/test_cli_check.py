@@ -15,8 +15,8 @@ import trio
 import typer
 from typer.testing import CliRunner, Result
 
-from orchestrator.backends.sim_server import serve_simulated
-from orchestrator.backends.simulated import SimConfig, SimLatency, SimLimit, SimProvider
+from orchestrator.backends.simulated.backend import SimConfig, SimLatency, SimLimit, SimProvider
+from orchestrator.backends.simulated.server import serve_simulated
 from orchestrator.cli import check as command
 from orchestrator.cli.check_subject import CheckOptions, known_backends, open_subject
 from orchestrator.cli.signals import SignalEnd

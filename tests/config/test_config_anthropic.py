@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from agents.errors import InvalidLimits
-from orchestrator.backends.anthropic import AnthropicBackend, AnthropicConfig
+from orchestrator.backends.anthropic.backend import AnthropicBackend, AnthropicConfig
 from orchestrator.config.build import anthropic_config, build_backends
 from orchestrator.config.decode import decode_table
 from orchestrator.config.difference import difference

@@ -13,9 +13,9 @@ from agents.errors import UnknownModel
 from agents.money import Price
 from agents.port import Priority
 from agents.tools import Tool
-from orchestrator.backends.local import LocalBackend
-from orchestrator.backends.openai import OpenAIBackend
-from orchestrator.backends.simulated import SimulatedBackend
+from orchestrator.backends.local.backend import LocalBackend
+from orchestrator.backends.openai.backend import OpenAIBackend
+from orchestrator.backends.simulated.backend import SimulatedBackend
 from orchestrator.catalogue import Target
 from orchestrator.config.build import BackendPlan, build_backends, build_catalogue, policy_of, server_config
 from orchestrator.config.decode import decode_table, decode_text, load

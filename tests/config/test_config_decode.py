@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from agents.errors import HeadraceError
-from orchestrator.backends.openai import OpenAIConfig
+from orchestrator.backends.openai.backend import OpenAIConfig
 from orchestrator.config.backend_tables import OpenAITable, ServerKeys, SimulatedTable
 from orchestrator.config.build import build_backends
 from orchestrator.config.decode import decode_table, decode_text, load

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.backends.openai import OpenAIBackend
+from orchestrator.backends.openai.backend import OpenAIBackend
 from orchestrator.config.build import build_backends, build_catalogue, policy_of, server_config
 from orchestrator.config.decode import decode_text
 from orchestrator.config.flags import Flags, config_from_flags, file_from_flags

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from orchestrator.backends.local import LocalBackend
-from orchestrator.backends.local_config import LocalConfig
+from orchestrator.backends.local.backend import LocalBackend
+from orchestrator.backends.local.config import LocalConfig
 from tests import local_model
 from tests.conformance import subjects
 

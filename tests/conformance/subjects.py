@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import httpx2
 import trio
 
-from orchestrator.backends.anthropic import AnthropicBackend, AnthropicConfig
+from orchestrator.backends.anthropic.backend import AnthropicBackend, AnthropicConfig
 from orchestrator.backends.base import Backend
-from orchestrator.backends.local import LocalBackend
-from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
-from orchestrator.backends.sim_server import serve_simulated
-from orchestrator.backends.simulated import SimConfig, SimLatency, SimLength, SimProvider, SimulatedBackend
+from orchestrator.backends.local.backend import LocalBackend
+from orchestrator.backends.openai.backend import OpenAIBackend, OpenAIConfig
+from orchestrator.backends.simulated.backend import SimConfig, SimLatency, SimLength, SimProvider, SimulatedBackend
+from orchestrator.backends.simulated.server import serve_simulated
 
 CONTEXT = 2048
 SIMULATED = SimConfig(

@@ -9,9 +9,8 @@ import trio
 from agents.errors import ModelError, Throttled
 from agents.messages import ModelReply
 from orchestrator.backends.base import Backend
-from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
-from orchestrator.backends.sim_server import serve_simulated
-from orchestrator.backends.simulated import (
+from orchestrator.backends.openai.backend import OpenAIBackend, OpenAIConfig
+from orchestrator.backends.simulated.backend import (
     FaultRule,
     SimConfig,
     SimLatency,
@@ -20,6 +19,7 @@ from orchestrator.backends.simulated import (
     SimProvider,
     SimulatedBackend,
 )
+from orchestrator.backends.simulated.server import serve_simulated
 from tests.backends.recorder import Recorder, ask
 
 LATENCY = SimLatency(first_token=0.0, input_rate=math.inf, output_rate=2000.0, spread=0.0)

@@ -9,10 +9,17 @@ import trio.testing
 
 from agents.errors import ModelError, Throttled
 from agents.messages import ModelReply
-from orchestrator.backends.anthropic import AnthropicBackend, AnthropicConfig
+from orchestrator.backends.anthropic.backend import AnthropicBackend, AnthropicConfig
 from orchestrator.backends.base import Backend
-from orchestrator.backends.sim_server import serve_simulated
-from orchestrator.backends.simulated import FaultRule, SimConfig, SimLatency, SimLimit, SimProvider, SimulatedBackend
+from orchestrator.backends.simulated.backend import (
+    FaultRule,
+    SimConfig,
+    SimLatency,
+    SimLimit,
+    SimProvider,
+    SimulatedBackend,
+)
+from orchestrator.backends.simulated.server import serve_simulated
 from tests.backends.recorder import Recorder, ask
 from tests.conformance.test_faults import FAULTS, LATENCY, LENGTH, outcome_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.backends.local_config import LocalConfig, NotInstalled, find_weights
+from orchestrator.backends.local.config import LocalConfig, NotInstalled, find_weights
 from orchestrator.daemon.daemon import Daemon
 from tests.daemon.serving import config
 from tests.gateway_sdk.threaded import daemon_in_thread

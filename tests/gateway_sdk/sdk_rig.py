@@ -12,9 +12,9 @@ import openai
 import pytest
 import trio
 
-from orchestrator.backends.sim_config import SimConfig, SimLatency, SimLength
-from orchestrator.backends.sim_provider import SimProvider
-from orchestrator.backends.sim_server import serve_simulated
+from orchestrator.backends.simulated.config import SimConfig, SimLatency, SimLength
+from orchestrator.backends.simulated.provider import SimProvider
+from orchestrator.backends.simulated.server import serve_simulated
 from orchestrator.daemon.daemon import Daemon
 from tests.daemon.serving import config, serving
 

@@ -7,7 +7,7 @@ from typing import Any
 import pydantic
 import pytest
 
-from orchestrator.backends.sim_config import SimConfig
+from orchestrator.backends.simulated.config import SimConfig
 from tests.gateway_sdk.sdk_rig import (
     FAST,
     MODEL,

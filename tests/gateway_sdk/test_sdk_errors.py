@@ -9,7 +9,7 @@ import openai
 import pytest
 import trio
 
-from orchestrator.backends.sim_config import FaultRule, SimConfig
+from orchestrator.backends.simulated.config import FaultRule, SimConfig
 from tests.daemon.serving import until
 from tests.gateway_sdk.key_help import add_key
 from tests.gateway_sdk.sdk_rig import (

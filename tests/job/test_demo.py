@@ -5,7 +5,7 @@ import json
 import pytest
 import trio.testing
 
-from orchestrator.backends.local_config import LocalConfig, NotInstalled
+from orchestrator.backends.local.config import LocalConfig, NotInstalled
 from orchestrator.cli import demo_run as demo
 from orchestrator.cli.demo_run import DemoOptions, run_demo
 from orchestrator.cli.demo_tasks import tenants
@@ -32,7 +32,7 @@ def no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     def find_weights(config: LocalConfig) -> None:
         raise NotInstalled("The local model is not installed; missing: the weights.")
 
-    monkeypatch.setattr("orchestrator.backends.local.find_weights", find_weights)
+    monkeypatch.setattr("orchestrator.backends.local.backend.find_weights", find_weights)
 
 
 @pytest.mark.usefixtures("no_weights")

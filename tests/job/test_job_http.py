@@ -12,9 +12,9 @@ import trio
 import trio.testing
 
 from orchestrator.backend_choice import BackendChoice
-from orchestrator.backends.sim_config import FaultRule, SimConfig, SimLatency, SimLength, SimLimit
-from orchestrator.backends.sim_provider import SimProvider
-from orchestrator.backends.sim_server import serve_simulated
+from orchestrator.backends.simulated.config import FaultRule, SimConfig, SimLatency, SimLength, SimLimit
+from orchestrator.backends.simulated.provider import SimProvider
+from orchestrator.backends.simulated.server import serve_simulated
 from orchestrator.cli.job_command import start_job
 from orchestrator.cli.job_options import JobOptions
 from orchestrator.policy.limitspec import Counted

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from agents.errors import ModelError
 from agents.messages import Message, ModelRequest
 from agents.port import Flow, OwnerPort, Priority
-from orchestrator.backends.simulated import SimProvider, SimulatedBackend
+from orchestrator.backends.simulated.backend import SimProvider, SimulatedBackend
 from orchestrator.owner import Endpoint, Owner, OwnerConfig
 from orchestrator.policy.concurrency import ConcurrencyConfig
 from orchestrator.policy.dispatch import DispatchConfig

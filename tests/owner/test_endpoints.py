@@ -5,7 +5,7 @@ import trio
 
 from agents.errors import Refused, Unavailable
 from agents.port import Flow, OwnerPort
-from orchestrator.backends.simulated import SimConfig, SimLatency, SimLength, SimProvider, SimulatedBackend
+from orchestrator.backends.simulated.backend import SimConfig, SimLatency, SimLength, SimProvider, SimulatedBackend
 from orchestrator.owner import Endpoint, Owner, OwnerConfig
 from orchestrator.policy.concurrency import ConcurrencyConfig
 from orchestrator.policy.headroom import HeadroomConfig

@@ -11,7 +11,14 @@ import trio.testing
 from agents.errors import ModelError, Overloaded, Throttled, Unavailable
 from agents.port import Flow, OwnerPort
 from orchestrator.backends.base import Backend
-from orchestrator.backends.simulated import FaultRule, SimConfig, SimLatency, SimLength, SimProvider, SimulatedBackend
+from orchestrator.backends.simulated.backend import (
+    FaultRule,
+    SimConfig,
+    SimLatency,
+    SimLength,
+    SimProvider,
+    SimulatedBackend,
+)
 from orchestrator.owner import Endpoint, Owner, OwnerConfig
 from orchestrator.policy.concurrency import ConcurrencyConfig
 from orchestrator.policy.limits import LimitSpec

@@ -10,10 +10,10 @@ import trio.testing
 from agents.port import Flow, OwnerPort
 from orchestrator.attempt import Clocks
 from orchestrator.backends.base import Backend
-from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
+from orchestrator.backends.openai.backend import OpenAIBackend, OpenAIConfig
 from orchestrator.backends.secret import Secret
-from orchestrator.backends.sim_server import serve_simulated
-from orchestrator.backends.simulated import SimConfig, SimLatency, SimProvider
+from orchestrator.backends.simulated.backend import SimConfig, SimLatency, SimProvider
+from orchestrator.backends.simulated.server import serve_simulated
 from orchestrator.owner import Endpoint, Owner, OwnerConfig
 from orchestrator.policy.breaker import BreakerConfig
 from orchestrator.policy.concurrency import ConcurrencyConfig

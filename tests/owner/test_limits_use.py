@@ -4,8 +4,8 @@ import pytest
 import trio
 from msgspec.structs import replace
 
-from orchestrator.backends.sim_config import Algorithm, Counted
-from orchestrator.backends.simulated import SimConfig, SimLatency, SimLength, SimLimit, SimProvider
+from orchestrator.backends.simulated.backend import SimConfig, SimLatency, SimLength, SimLimit, SimProvider
+from orchestrator.backends.simulated.config import Algorithm, Counted
 from orchestrator.policy.limits import LimitSpec
 from tests.owner.simulation import Load, run_load
 

@@ -5,7 +5,7 @@ import trio
 from msgspec.structs import replace
 
 from agents.port import Flow, OwnerPort, Priority
-from orchestrator.backends.simulated import SimConfig, SimLatency, SimLength, SimProvider
+from orchestrator.backends.simulated.backend import SimConfig, SimLatency, SimLength, SimProvider
 from orchestrator.policy.dispatch import DispatchConfig, TenantConfig
 from orchestrator.policy.fair_config import FairConfig
 from tests.owner.simulation import Load, run_load

@@ -5,9 +5,16 @@ import trio
 import trio.testing
 
 from agents.messages import Delta, Message, ModelRequest, Usage
-from orchestrator.backends.sim_config import Algorithm
-from orchestrator.backends.sim_errors import SimError
-from orchestrator.backends.simulated import SimConfig, SimLatency, SimLength, SimLimit, SimProvider, SimulatedBackend
+from orchestrator.backends.simulated.backend import (
+    SimConfig,
+    SimLatency,
+    SimLength,
+    SimLimit,
+    SimProvider,
+    SimulatedBackend,
+)
+from orchestrator.backends.simulated.config import Algorithm
+from orchestrator.backends.simulated.errors import SimError
 from orchestrator.owner import Endpoint, Owner, OwnerConfig
 from orchestrator.policy.concurrency import ConcurrencyConfig
 from orchestrator.policy.feedback import Reading

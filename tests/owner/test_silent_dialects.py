@@ -5,7 +5,7 @@ from msgspec import Raw
 
 from agents.messages import ModelRequest, WireRequest
 from agents.port import Flow, OwnerPort
-from orchestrator.backends.simulated import SimConfig, SimProvider, SimulatedBackend
+from orchestrator.backends.simulated.backend import SimConfig, SimProvider, SimulatedBackend
 from orchestrator.owner import Endpoint, Owner, OwnerConfig
 from orchestrator.policy.limits import LimitSpec
 from tests.owner.staged import request, running

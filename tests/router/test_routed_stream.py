@@ -11,7 +11,7 @@ from msgspec import Struct
 from agents.errors import OwnerClosed, Refused, Truncated
 from agents.messages import Delta
 from agents.port import Flow
-from orchestrator.backends.simulated import FaultRule, SimConfig, SimLatency, SimProvider, SimulatedBackend
+from orchestrator.backends.simulated.backend import FaultRule, SimConfig, SimLatency, SimProvider, SimulatedBackend
 from orchestrator.catalogue import Catalogue, Target
 from orchestrator.owner import Endpoint, Owner, OwnerConfig
 from orchestrator.policy.config import DispatchConfig

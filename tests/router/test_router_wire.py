@@ -10,7 +10,7 @@ import trio.testing
 from agents.port import Flow
 from orchestrator.attempt import Clocks
 from orchestrator.backends.base import Backend
-from orchestrator.backends.openai import OpenAIBackend, OpenAIConfig
+from orchestrator.backends.openai.backend import OpenAIBackend, OpenAIConfig
 from orchestrator.catalogue import Catalogue, Target
 from orchestrator.owner import Endpoint, Owner, OwnerConfig
 from orchestrator.policy.breaker import BreakerConfig
