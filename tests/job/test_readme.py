@@ -19,8 +19,9 @@ TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_program_prints_what_stands_below_it(tmp_path: Path) -> None:
-    """The one Python block runs from any folder, and its output is the block that follows."""
-    match = re.search(r"```python\n(.*?)```\s+```\n(.*?)```", TEXT, re.DOTALL)
+    """The Python block with its output right below runs from any folder, and prints that."""
+    block = r"((?:(?!```).)*)```"
+    match = re.search(rf"```python\n{block}\s+```\n{block}", TEXT, re.DOTALL)
     assert match is not None
     program, printed = match.groups()
     result = subprocess.run(
