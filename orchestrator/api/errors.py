@@ -16,6 +16,7 @@
 | the tenant's budget is spent                                   | 429    | not again: `x-should-retry: false`    |
 | anything unexpected                                            | 500    | no details: they are in the log       |
 | the provider refuses this daemon's key or account              | 502    | not the client's fault, nor in its reach |
+| the provider failed, broke off or fell silent, to the last try | 502    | it serves, and served this one badly  |
 | draining, no endpoint can serve, the owner has ended           | 503    | try again, later or elsewhere         |
 | a deadline or a clock ran out                                  | 504    | the answer did not come in time       |
 | the daemon's disk is full or read-only                         | 507    | whoever operates it has to look       |
@@ -37,7 +38,7 @@ import msgspec
 import structlog
 from starlette.responses import Response
 
-from agents.errors import BudgetExceeded, HeadraceError, Refused
+from agents.errors import BudgetExceeded, HeadraceError, Refused, Unavailable
 from orchestrator.views.errors import ErrorAnswer, ErrorBody
 
 RETRY_AFTER_AT_MOST: Final = 120
@@ -67,6 +68,8 @@ STATUS: Final[Mapping[str, int]] = {
     "queue_full": 429,
     "throttled": 429,
     "budget_exceeded": 429,
+    "truncated": 502,
+    "silence_timeout": 502,
     "draining": 503,
     "overloaded": 503,
     "unavailable": 503,
@@ -126,6 +129,8 @@ def status_of(error: HeadraceError) -> int:
         if error.endpoint_fault:
             return 502
         return 413 if error.status == 413 else 400
+    if isinstance(error, Unavailable) and error.status is not None:
+        return 502
     for base in type(error).__mro__:
         status = STATUS.get(kind_of(base)) if issubclass(base, HeadraceError) else None
         if status is not None:

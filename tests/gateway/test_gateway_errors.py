@@ -154,7 +154,7 @@ async def test_R05_a_truncated_answer_is_no_document(autojump_clock):
     backend = failing(CHAT[0], Truncated("the stream broke off"))
     async with running(wire_owner(backend, dispatch=ONE_TRY)) as owner:
         answer = await ask(gateway(owner), "POST", PATHS["chat"], body("chat"))
-    assert (answer.status, answer.error["type"]) == (503, "server_error")
+    assert (answer.status, answer.error["type"]) == (502, "server_error")
 
 
 async def test_a_document_begins_anew_where_a_stream_could_not(autojump_clock):

@@ -96,7 +96,7 @@ async def test_R05_a_clean_end_without_a_finish_is_an_error_downstream(tmp_path:
     assert streamed.finishes() == []
     assert "error" in streamed.chunks()[-1]
     assert b"[DONE]" not in streamed.data()
-    assert plain.status == 503
+    assert plain.status == 502
     assert plain.document["error"]["code"] == "truncated"
 
 
