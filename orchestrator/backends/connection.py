@@ -48,7 +48,7 @@ class SlotTransport(httpx2.AsyncBaseTransport):
         self._keepalive_seconds = keepalive_seconds
         self._network = _SlotNetwork(self)
         self._connection: httpcore2.AsyncHTTPConnection | None = None
-        self._written = False
+        self._begun = self._torn = self._written = False
         self.watch: Watch | None = None
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -73,8 +73,29 @@ class SlotTransport(httpx2.AsyncBaseTransport):
                 await connection.aclose()
 
     async def before_read(self) -> None:
-        if self.watch is not None:
-            await self.watch.before_read()
+        """The answer is looked for: so the request is out, unless a write failed, which httpcore lets pass.
+
+        It then reads all the same, for an answer that may have come early. Its trace events would tell the two apart
+        as well, for a twentieth of a short request's time.
+        """
+        watch = self.watch
+        if not (self._written or self._torn):
+            self._written = True
+            if watch is not None:
+                watch.written()
+        if watch is not None:
+            await watch.before_read()
+
+    def wrote(self) -> None:
+        """A part of the request is on its way, so a connection stands."""
+        if not self._begun:
+            self._begun = True
+            if self.watch is not None:
+                self.watch.connected()
+
+    def tore(self) -> None:
+        """A part of the request could not be written."""
+        self._torn = True
 
     async def _prepare(self) -> bool:
         """Makes sure that a usable connection object is there; True if its socket has yet to be opened."""
@@ -91,7 +112,7 @@ class SlotTransport(httpx2.AsyncBaseTransport):
     async def _exchange(self, request: httpx2.Request) -> httpx2.Response:
         assert self._connection is not None
         assert isinstance(request.stream, httpx2.AsyncByteStream)
-        self._written = False
+        self._begun = self._torn = self._written = False
         core_request = httpcore2.Request(
             method=request.method,
             url=httpcore2.URL(
@@ -102,7 +123,7 @@ class SlotTransport(httpx2.AsyncBaseTransport):
             ),
             headers=request.headers.raw,
             content=request.stream,
-            extensions={**request.extensions, "trace": self._trace},
+            extensions=request.extensions,
         )
         try:
             response = await self._connection.handle_async_request(core_request)
@@ -119,16 +140,6 @@ class SlotTransport(httpx2.AsyncBaseTransport):
             stream=SlotBody(response.stream, request),
             extensions=response.extensions,
         )
-
-    async def _trace(self, name: str, info: dict[str, Any]) -> None:
-        # httpcore swallows a failed write to look for an early answer; only these events tell it from a whole one.
-        if name == "http11.send_request_headers.complete":
-            if self.watch is not None:
-                self.watch.connected()
-        elif name == "http11.send_request_body.complete":
-            self._written = True
-            if self.watch is not None:
-                self.watch.written()
 
 
 class SlotBody(httpx2.AsyncByteStream):
@@ -196,7 +207,12 @@ class _SlotStream(httpcore2.AsyncNetworkStream):
         return await self._inner.read(max_bytes, timeout)
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        await self._inner.write(buffer, timeout)
+        try:
+            await self._inner.write(buffer, timeout)
+        except BaseException:
+            self._slot.tore()
+            raise
+        self._slot.wrote()
 
     async def aclose(self) -> None:
         await self._inner.aclose()
