@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import typer
 
+from bench.cli import app as bench
 from orchestrator.cli.app import app
 from orchestrator.config.decode import decode_text
 
@@ -48,11 +49,14 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, An
 
 
 COMMANDS = dict(commands(typer.main.get_command(app)))
+BENCHES = dict(commands(typer.main.get_command(bench)))
 
 
 def test_its_options_are_there() -> None:
     """Every option it names belongs to one of the commands."""
-    known = {option for command in COMMANDS.values() for parameter in command.params for option in parameter.opts}
+    known = {
+        option for command in (COMMANDS | BENCHES).values() for parameter in command.params for option in parameter.opts
+    }
     named = set(re.findall(r"--[a-z][a-z-]+", TEXT))
     assert named
     assert named <= known | {"--help"}
