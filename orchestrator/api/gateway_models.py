@@ -1,7 +1,7 @@
 """The models that programs may name, in the shape of either provider.
 
-`*` is no name: where the configuration has it, every name is taken, and only those it spells out are listed. A request
-with an `anthropic-version` header comes from Anthropic's SDK and is answered in its shape.
+`*` is no name: where the configuration has it, every name is taken, and only those it spells out are listed, with the
+default model. A request with an `anthropic-version` header comes from Anthropic's SDK and is answered in its shape.
 """
 
 from collections.abc import Sequence
@@ -37,4 +37,8 @@ def _shape(request: Request) -> Shape:
 
 
 def _names(services: Services) -> Sequence[str]:
-    return [name for name in services.capabilities().models if name != ANY_MODEL]
+    known = services.capabilities()
+    names = [name for name in known.models if name != ANY_MODEL]
+    if known.default_model and known.default_model not in names:
+        names.append(known.default_model)
+    return names

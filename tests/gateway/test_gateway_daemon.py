@@ -60,3 +60,10 @@ async def test_a_backend_that_cannot_be_reached_is_503(tmp_path: Path):
         ]
     assert [answer.status_code for answer in answers] == [503] * 3
     assert answers[1].json()["error"]["type"] == "api_error"
+
+
+async def test_where_any_model_is_served_the_default_one_is_listed(tmp_path: Path):
+    """A daemon without a table of models names the one that who names none gets, so that a program can find it out."""
+    async with serving(config(tmp_path)) as served, httpx2.AsyncClient(base_url=served.url) as program:
+        models = await program.get("/v1/models")
+    assert [entry["id"] for entry in models.json()["data"]] == ["simulated"]
