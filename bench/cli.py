@@ -96,6 +96,9 @@ def gateway(
         list[str] | None,
         typer.Option(help="Another gateway before the same stub, by its base URL; may be given again."),
     ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option(help="A header for those gateways, as 'name: value'; may be given again.")
+    ] = None,
     stub: Annotated[
         str | None,
         typer.Option(help="The base URL of a `python -m bench.stub` that runs already; else one is started."),
@@ -129,7 +132,14 @@ def gateway(
         with ended_by_signals():
             if streams is None:
                 at = connections or CONNECTIONS
-                cells = measure_gateway(at, against=against or (), stub_url=stub, seconds=seconds, on_progress=say)
+                cells = measure_gateway(
+                    at,
+                    against=against or (),
+                    headers=header or (),
+                    stub_url=stub,
+                    seconds=seconds,
+                    on_progress=say,
+                )
             else:
                 cells = measure_streams(streams, against=against or (), stub_url=stub, seconds=seconds, on_progress=say)
     except (NotStarted, OSError) as error:

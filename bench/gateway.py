@@ -9,7 +9,7 @@ generator; and the stub answers at once, which no model does: what is measured i
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Final
@@ -55,10 +55,15 @@ def body(tokens: int, *, streamed: bool) -> bytes:
     return msgspec.json.encode({**asked, "stream": True} if streamed else asked)
 
 
+Target = Callable[..., Awaitable[Measured]]
+"""Sends load to one target: `load` with its URL."""
+
+
 def measure_gateway(
     connections: Sequence[int] = CONNECTIONS,
     *,
     against: Sequence[str] = (),
+    headers: Sequence[str] = (),
     stub_url: str | None = None,
     seconds: float = 3.0,
     on_progress: Callable[[str], None] = lambda line: None,
@@ -66,14 +71,18 @@ def measure_gateway(
     """Every case at every number of connections through every target, `seconds` for each. Blocks; ends what it starts.
 
     `against` are base URLs of other gateways, which must lead to the stub; so that they can, one may run already, at
-    `stub_url`. Raises `NotStarted`, or `OSError` if nobody listens at one of the URLs.
+    `stub_url`. `headers` go to those gateways, each as `name: value`. Raises `NotStarted`, or `OSError` if nobody
+    listens at one of the URLs.
     """
     with ExitStack() as running:
         direct = stub_url or running.enter_context(stub())
         ours = running.enter_context(daemon(direct, concurrency=max(connections)))
-        targets = {DIRECT: direct, OURS: ours, **{url: url for url in against}}
-        for name, url in targets.items():
-            found = trio.run(partial(load, url, body(1, streamed=False), connections=1, seconds=5.0, each=3))
+        targets = {DIRECT: partial(load, direct), OURS: partial(load, ours)}
+        targets |= {url: partial(load, url, headers=headers) for url in against}
+        urls = {DIRECT: direct, OURS: ours}
+        for name, target in targets.items():
+            url = urls.get(name, name)
+            found = trio.run(partial(target, body(1, streamed=False), connections=1, seconds=5.0, each=3))
             on_progress(f"{name} at {url}: {'answers' if found.latencies else 'does not answer with 200'}")
         cells: list[Cell] = []
         for case in _CASES:
@@ -83,17 +92,17 @@ def measure_gateway(
 
 
 def _cells(
-    case: str, connections: int, targets: Mapping[str, str], seconds: float, on_progress: Callable[[str], None]
+    case: str, connections: int, targets: Mapping[str, Target], seconds: float, on_progress: Callable[[str], None]
 ) -> list[Cell]:
     """One cell for each target, in slices that take turns."""
     tokens, streamed = _CASES[case]
     request = body(tokens, streamed=streamed)
     sums = {name: Measured() for name in targets}
     for _ in range(SLICES):
-        for name, url in targets.items():
+        for name, target in targets.items():
             left = seconds - sums[name].elapsed
             if left > 0:  # a slow target may need all its time for the answers of one slice
-                piece = partial(load, url, request, connections=connections, seconds=min(left, seconds / SLICES))
+                piece = partial(target, request, connections=connections, seconds=min(left, seconds / SLICES))
                 sums[name].add(trio.run(piece))
     cells = [cell_of(case, connections, name, measured) for name, measured in sums.items()]
     for cell in cells:

@@ -6,6 +6,7 @@ parses everything would measure itself.
 
 import re
 import time
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -40,12 +41,17 @@ class Measured(Struct):
         self.elapsed += other.elapsed
 
 
-def post(url: str, body: bytes) -> bytes:
-    """The bytes of a request for a chat completion; `url` is a base URL as SDKs take it, with its `/v1`."""
+def post(url: str, body: bytes, headers: Sequence[str] = ()) -> bytes:
+    """The bytes of a request for a chat completion; `url` is a base URL as SDKs take it, with its `/v1`.
+
+    `headers` are further ones, each as `name: value`.
+    """
     parts = urlsplit(url)
+    more = "".join(f"{header}\r\n" for header in headers)
     head = (
         f"POST {parts.path.rstrip('/')}/chat/completions HTTP/1.1\r\nhost: {parts.netloc}\r\n"
-        f"authorization: Bearer sk-bench\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        f"authorization: Bearer sk-bench\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+        f"{more}\r\n"
     )
     return head.encode() + body
 
@@ -59,6 +65,7 @@ async def load(
     grace: float = 15.0,
     each: int = 1_000_000,
     stagger: float = 0.0,
+    headers: Sequence[str] = (),
 ) -> Measured:
     """Sends `body` again and again over each connection for `seconds`, at most `each` times.
 
@@ -75,7 +82,7 @@ async def load(
     with trio.move_on_after(seconds + grace) as scope:
         async with trio.open_nursery() as nursery:
             for number, sock in enumerate(sockets):
-                client = _Client(address, sock, post(url, body), measured)
+                client = _Client(address, sock, post(url, body, headers), measured)
                 start = began + stagger * number / connections
                 nursery.start_soon(client.run, start, began + seconds, each)
     measured.elapsed = time.monotonic() - began
