@@ -30,6 +30,7 @@ import structlog
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
+from hypercorn.events import RawData
 from hypercorn.logging import Logger
 from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.trio.task_group import TaskGroup
@@ -210,8 +211,25 @@ class _Connection(TCPServer):
 class _Protocol(H11Protocol):
     """HTTP/1.1 that takes no client's offer to go on with something else (HTTP/2, WebSocket).
 
-    A head that cannot be read is answered with a document that says so.
+    A head that cannot be read is answered with a document that says so. An answer of known length leaves in one write,
+    head, body and end, where hypercorn makes three.
     """
+
+    _head = b""
+
+    async def _send_h11_event(self, event: Any) -> None:
+        try:
+            data = self.connection.send(event) or b""
+        except h11.LocalProtocolError:
+            if self.connection.their_state != h11.ERROR:
+                raise
+            return
+        if isinstance(event, h11.Response) and _has_length(event):
+            self._head = data
+            return
+        data, self._head = self._head + data, b""
+        if data:
+            await self.send(RawData(data=data))
 
     async def _send_error_response(self, status_code: int) -> None:
         document = unreadable_document(status_code)
@@ -235,6 +253,10 @@ class _Protocol(H11Protocol):
                 method=request.method, target=request.target, headers=kept, http_version=request.http_version
             )
         await super()._create_stream(request)
+
+
+def _has_length(response: h11.Response) -> bool:
+    return any(name == b"content-length" for name, _ in response.headers)
 
 
 class _Log(Logger):
