@@ -14,8 +14,8 @@ from agents.errors import ModelError, Unavailable
 from agents.messages import ModelReply
 from orchestrator.backends.base import Progress
 from orchestrator.backends.connection import SlotTransport
+from orchestrator.backends.exchange import Exchange
 from orchestrator.backends.headers import read_limits
-from orchestrator.backends.openai.exchange import Exchange
 from orchestrator.backends.unreachable import error_from_transport
 from orchestrator.policy.feedback import Reading
 

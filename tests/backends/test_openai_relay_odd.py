@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.messages import Dialect, WireEvent
+from orchestrator.backends.exchange import NotAnAnswer
 from orchestrator.backends.openai.calls import CallsPutRight
 from orchestrator.backends.openai.documents import events_of_document
-from orchestrator.backends.openai.exchange import NotAnAnswer
 from orchestrator.dialects.assemblers import assembler
 from orchestrator.dialects.chat_wire import NotJSON
 from orchestrator.dialects.text import scrub

@@ -6,8 +6,8 @@ from agents.errors import ModelError
 from agents.messages import Delta, ModelReply, Usage
 from orchestrator.backends.anthropic.errors import error_from_event
 from orchestrator.backends.anthropic.stream import MessageAssembler
-from orchestrator.backends.openai.errors import Place
-from orchestrator.backends.openai.exchange import NotAnAnswer
+from orchestrator.backends.exchange import NotAnAnswer
+from orchestrator.backends.place import Place
 from orchestrator.backends.sse import ServerEvent
 from orchestrator.dialects.chat_wire import NotJSON, loads
 from orchestrator.dialects.messages_wire import decode_event, decode_message
@@ -23,7 +23,7 @@ def reported_error(data: bytes, place: Place, usage: Usage | None, partial: str)
 
 
 class MessageAnswer:
-    """Implements `orchestrator.backends.openai.exchange.Answer`. Only `message_stop` makes a stream whole."""
+    """Implements `orchestrator.backends.exchange.Answer`. Only `message_stop` makes a stream whole."""
 
     def __init__(self, place: Place) -> None:
         self._place = place

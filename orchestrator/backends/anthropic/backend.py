@@ -19,10 +19,10 @@ from orchestrator.backends.anthropic.headers import endpoint_headers
 from orchestrator.backends.anthropic.operation import SPOKEN, operation_of
 from orchestrator.backends.base import Capabilities, Progress
 from orchestrator.backends.connection import SlotTransport
+from orchestrator.backends.exchange import Exchange
 from orchestrator.backends.http_answer import Sending
 from orchestrator.backends.http_endpoint import check_numbers, checked_url, host_of, secrets_of, tls_context
-from orchestrator.backends.openai.errors import Place
-from orchestrator.backends.openai.exchange import Exchange
+from orchestrator.backends.place import Place
 from orchestrator.backends.secret import checked_key, load_key
 from orchestrator.policy.feedback import Reading
 

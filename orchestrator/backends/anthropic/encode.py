@@ -22,19 +22,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import dropwhile, takewhile
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from agents.errors import Refused
 from agents.messages import Message, ModelRequest, ToolCall
 from orchestrator.dialects.base import Untranslatable
 from orchestrator.dialects.messages_assembler import tool_input
-from orchestrator.dialects.text import scrubbed
+from orchestrator.dialects.text import encoded
 
 _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
 _OWN_CHOICES = frozenset({"auto", "any", "tool", "none"})
-
-_encoder = msgspec.json.Encoder()
 
 
 class MessageRules(Struct, frozen=True, kw_only=True):
@@ -52,10 +49,7 @@ def encode_request(request: ModelRequest, rules: MessageRules) -> bytes:
     """The body. Text with lone surrogates is sent with U+FFFD in their place; what JSON cannot hold is `Refused`."""
     body = request_body(request, rules)
     try:
-        try:
-            return _encoder.encode(body)
-        except UnicodeEncodeError:
-            return _encoder.encode(scrubbed(body))
+        return encoded(body)
     except (TypeError, ValueError, RecursionError) as exc:
         raise Refused(f"the request cannot be written as JSON: {exc}", code="invalid_request") from None
 

@@ -32,7 +32,7 @@ from msgspec import structs
 from agents.errors import ModelError, Refused
 from agents.messages import Usage
 from orchestrator.backends.headers import parse_number, parse_reset, read_retry_after, time_to_room
-from orchestrator.backends.openai.errors import Place
+from orchestrator.backends.place import Place
 from orchestrator.dialects.chat_wire import NotJSON, loads
 from orchestrator.dialects.failures import Facts, error_of, facts_of
 from orchestrator.dialects.text import scrub

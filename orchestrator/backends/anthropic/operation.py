@@ -25,8 +25,8 @@ from orchestrator.backends.anthropic.encode import MessageRules, encode_request
 from orchestrator.backends.anthropic.errors import error_from_event
 from orchestrator.backends.anthropic.headers import request_headers
 from orchestrator.backends.anthropic.relay import CountAnswer, MessageRelay
-from orchestrator.backends.openai.errors import Place
-from orchestrator.backends.openai.exchange import Answer
+from orchestrator.backends.exchange import Answer
+from orchestrator.backends.place import Place
 from orchestrator.dialects.encode import encode_upstream
 from orchestrator.dialects.readers import reader
 from orchestrator.dialects.translators import translator

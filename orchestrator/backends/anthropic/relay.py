@@ -8,9 +8,9 @@ from msgspec import Raw, Struct
 
 from agents.messages import Delta, Message, ModelReply, Usage, WireEvent
 from orchestrator.backends.anthropic.answer import reported_error
-from orchestrator.backends.openai.errors import Place
-from orchestrator.backends.openai.exchange import NotAnAnswer
+from orchestrator.backends.exchange import NotAnAnswer
 from orchestrator.backends.openai.relay import RelayAnswer
+from orchestrator.backends.place import Place
 from orchestrator.backends.sse import ServerEvent
 from orchestrator.dialects.chat_wire import NotJSON
 
@@ -120,7 +120,7 @@ _counts = msgspec.json.Decoder(_Count)
 
 
 class CountAnswer:
-    """Implements `orchestrator.backends.openai.exchange.Answer`; the reply has the count's document as it came.
+    """Implements `orchestrator.backends.exchange.Answer`; the reply has the count's document as it came.
 
     Its usage is nothing: the API counts tokens for free.
     """

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from agents.errors import ModelError
 from agents.messages import Delta, ModelReply, Usage
-from orchestrator.backends.openai.errors import Place, error_from_event
-from orchestrator.backends.openai.exchange import NotAnAnswer
+from orchestrator.backends.exchange import NotAnAnswer
+from orchestrator.backends.openai.errors import error_from_event
 from orchestrator.backends.openai.stream import ReplyAssembler
+from orchestrator.backends.place import Place
 from orchestrator.backends.sse import ServerEvent
 from orchestrator.dialects.chat_wire import ChunkWire, NotJSON, decode_chunk, loads
 
@@ -32,7 +33,7 @@ def reported_error(data: bytes, place: Place, usage: Usage | None, partial: str)
 
 
 class CanonicalAnswer:
-    """Implements `orchestrator.backends.openai.exchange.Answer`."""
+    """Implements `orchestrator.backends.exchange.Answer`."""
 
     def __init__(self, place: Place) -> None:
         self._place = place

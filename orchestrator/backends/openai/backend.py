@@ -16,6 +16,7 @@ from agents.errors import InvalidLimits, ModelError
 from agents.messages import Dialect, ModelReply, ModelRequest
 from orchestrator.backends.base import Capabilities, Progress
 from orchestrator.backends.connection import SlotTransport
+from orchestrator.backends.exchange import Exchange
 from orchestrator.backends.headers import read_retry_after
 from orchestrator.backends.http_answer import Sending
 from orchestrator.backends.http_endpoint import (
@@ -28,9 +29,9 @@ from orchestrator.backends.http_endpoint import (
     usual_headers,
 )
 from orchestrator.backends.openai.config import OpenAIConfig
-from orchestrator.backends.openai.errors import Place, error_from_response
-from orchestrator.backends.openai.exchange import Exchange
+from orchestrator.backends.openai.errors import error_from_response
 from orchestrator.backends.openai.operation import Operation, estimated_count, operation_of
+from orchestrator.backends.place import Place
 from orchestrator.backends.secret import checked_key, load_key
 from orchestrator.policy.feedback import Reading
 

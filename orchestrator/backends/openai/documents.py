@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from agents.messages import Dialect, WireEvent
-from orchestrator.backends.openai.exchange import NotAnAnswer
+from orchestrator.backends.exchange import NotAnAnswer
 from orchestrator.dialects.chat_wire import loads
 from orchestrator.dialects.text import scrub
 

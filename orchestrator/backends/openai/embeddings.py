@@ -10,9 +10,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from agents.messages import Delta, Message, ModelReply, Usage, WireRequest
+from orchestrator.backends.exchange import NotAnAnswer
 from orchestrator.backends.openai.answer import reported_error
-from orchestrator.backends.openai.errors import Place
-from orchestrator.backends.openai.exchange import NotAnAnswer
+from orchestrator.backends.place import Place
 from orchestrator.backends.sse import ServerEvent
 from orchestrator.dialects.chat_wire import NotJSON
 from orchestrator.dialects.embeddings import embedding_usage
@@ -33,7 +33,7 @@ def embeddings_body(wire: WireRequest, model: str) -> bytes:
 
 
 class EmbeddingsAnswer:
-    """Implements `orchestrator.backends.openai.exchange.Answer`; the reply has the server's document as it is."""
+    """Implements `orchestrator.backends.exchange.Answer`; the reply has the server's document as it is."""
 
     partial = ""
 

@@ -11,7 +11,7 @@ import msgspec
 
 from agents.errors import Refused
 from agents.messages import Message, ModelRequest, ToolCall
-from orchestrator.dialects.text import scrub
+from orchestrator.dialects.text import encoded
 
 
 class EncodingRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,17 +33,11 @@ class EncodingRules(msgspec.Struct, frozen=True, kw_only=True):
         return self.models.get(name) or self.models.get("*") or name
 
 
-_encoder = msgspec.json.Encoder()
-
-
 def encode_request(request: ModelRequest, rules: EncodingRules) -> bytes:
     """The body. Text with lone surrogates is sent with U+FFFD in their place; what JSON cannot hold is `Refused`."""
     body = request_body(request, rules)
     try:
-        try:
-            return _encoder.encode(body)
-        except UnicodeEncodeError:
-            return _encoder.encode(_scrubbed(body))
+        return encoded(body)
     except (TypeError, ValueError, RecursionError) as exc:
         raise Refused(f"the request cannot be written as JSON: {exc}", code="invalid_request") from None
 
@@ -96,13 +90,3 @@ def _message(message: Message, rules: EncodingRules) -> dict[str, Any]:
 
 def _tool_call(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-
-
-def _scrubbed(value: Any) -> Any:
-    if isinstance(value, str):
-        return scrub(value)
-    if isinstance(value, Mapping):
-        return {scrub(key) if isinstance(key, str) else key: _scrubbed(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_scrubbed(item) for item in value]
-    return value

@@ -3,15 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec import Struct
-
 from agents.errors import ModelError
 from agents.messages import Usage
 from orchestrator.backends.headers import exhausted_kinds, time_to_room
-from orchestrator.backends.secret import Secret, excerpt
+from orchestrator.backends.place import Place
 from orchestrator.dialects.chat_wire import NotJSON, loads
 from orchestrator.dialects.failures import Facts, error_of, facts_of
-from orchestrator.dialects.text import scrub
 from orchestrator.policy.feedback import LimitKind, Reading
 
 _LIMIT_OF_WORD: dict[str, LimitKind] = {
@@ -20,16 +17,6 @@ _LIMIT_OF_WORD: dict[str, LimitKind] = {
     "input_tokens": "input_tokens",
     "output_tokens": "output_tokens",
 }
-
-
-class Place(Struct, frozen=True):
-    """Who answered, for messages: the endpoint's host, and what must never be quoted."""
-
-    host: str
-    secrets: tuple[Secret, ...] = ()
-
-    def quote(self, text: str) -> str:
-        return excerpt(scrub(text), self.secrets)
 
 
 def error_from_response(

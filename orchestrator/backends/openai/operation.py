@@ -21,14 +21,15 @@ from msgspec import Raw, Struct
 
 from agents.errors import ModelError, Refused
 from agents.messages import Dialect, Message, ModelReply, ModelRequest, Usage, WireRequest
+from orchestrator.backends.exchange import Answer
 from orchestrator.backends.openai.answer import CanonicalAnswer
 from orchestrator.backends.openai.calls import CallsPutRight
 from orchestrator.backends.openai.embeddings import EmbeddingsAnswer, embeddings_body
 from orchestrator.backends.openai.encode import EncodingRules, encode_request
-from orchestrator.backends.openai.errors import Place, error_from_event
-from orchestrator.backends.openai.exchange import Answer
+from orchestrator.backends.openai.errors import error_from_event
 from orchestrator.backends.openai.null import without_null_content
 from orchestrator.backends.openai.relay import ChatRelay, RelayAnswer
+from orchestrator.backends.place import Place
 from orchestrator.dialects.chat_reader import ChatReader
 from orchestrator.dialects.encode import encode_upstream
 from orchestrator.dialects.readers import reader

@@ -26,7 +26,7 @@ _MOST_HELD: Final = 64
 
 
 class RelayAnswer:
-    """Implements `orchestrator.backends.openai.exchange.Answer`.
+    """Implements `orchestrator.backends.exchange.Answer`.
 
     The reply's message stays empty: its text has gone out already, and nobody would read it there.
     """

@@ -12,7 +12,8 @@ import trio
 from agents.errors import ModelError, Truncated, Unavailable
 from agents.messages import Delta, ModelReply, ModelRequest, Usage
 from orchestrator.backends.base import Capabilities, Connection, Progress
-from orchestrator.backends.openai.errors import Place, error_from_event, error_from_response
+from orchestrator.backends.openai.errors import error_from_event, error_from_response
+from orchestrator.backends.place import Place
 from orchestrator.backends.simulated.config import FaultRule, SimConfig, SimLatency, SimLength, SimLimit
 from orchestrator.backends.simulated.errors import Hangup, SimError
 from orchestrator.backends.simulated.provider import SimProvider

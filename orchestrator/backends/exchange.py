@@ -13,7 +13,7 @@ import httpx2
 from agents.errors import Truncated, Unavailable
 from agents.messages import Delta, ModelReply, Usage
 from orchestrator.backends.base import Progress
-from orchestrator.backends.openai.errors import Place
+from orchestrator.backends.place import Place
 from orchestrator.backends.sse import ServerEvent, SSEParser, StreamTooLong
 from orchestrator.dialects.chat_wire import NotJSON
 
