@@ -113,6 +113,14 @@ def loads(data: bytes) -> Any:
         raise NotJSON("not JSON") from exc
 
 
+def loads_or_text(data: bytes) -> Any:
+    """Any JSON; what is none, as its text."""
+    try:
+        return loads(data)
+    except NotJSON:
+        return data.decode("utf-8", "replace")
+
+
 def error_in(chunk: ChunkWire, event: str, data: bytes) -> Any:
     """What the server said went wrong, in whatever form it said it; None for a chunk that is no error."""
     if chunk.error:

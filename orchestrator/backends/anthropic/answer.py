@@ -9,17 +9,13 @@ from orchestrator.backends.anthropic.stream import MessageAssembler
 from orchestrator.backends.exchange import NotAnAnswer
 from orchestrator.backends.place import Place
 from orchestrator.backends.sse import ServerEvent
-from orchestrator.dialects.chat_wire import NotJSON, loads
+from orchestrator.dialects.chat_wire import loads_or_text
 from orchestrator.dialects.messages_wire import decode_event, decode_message
 
 
 def reported_error(data: bytes, place: Place, usage: Usage | None, partial: str) -> ModelError:
     """The error that the server put into its answer; what is no JSON is quoted as it is."""
-    try:
-        value = loads(data)
-    except NotJSON:
-        value = data.decode("utf-8", "replace")
-    return error_from_event(value, place, usage, partial)
+    return error_from_event(loads_or_text(data), place, usage, partial)
 
 
 class MessageAnswer:

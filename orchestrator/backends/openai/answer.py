@@ -9,7 +9,7 @@ from orchestrator.backends.openai.errors import error_from_event
 from orchestrator.backends.openai.stream import ReplyAssembler
 from orchestrator.backends.place import Place
 from orchestrator.backends.sse import ServerEvent
-from orchestrator.dialects.chat_wire import ChunkWire, NotJSON, decode_chunk, loads
+from orchestrator.dialects.chat_wire import ChunkWire, decode_chunk, loads_or_text
 
 END_MARKER = b"[DONE]"
 
@@ -25,11 +25,7 @@ def event_data(event: ServerEvent) -> bytes | None:
 
 def reported_error(data: bytes, place: Place, usage: Usage | None, partial: str) -> ModelError:
     """The error that a server put into its answer; what is no JSON is quoted as it is."""
-    try:
-        value = loads(data)
-    except NotJSON:
-        value = data.decode("utf-8", "replace")
-    return error_from_event(value, place, usage, partial)
+    return error_from_event(loads_or_text(data), place, usage, partial)
 
 
 class CanonicalAnswer:
