@@ -1,4 +1,4 @@
-"""The typed events of a run, in the order in which they come.
+"""The typed events of a run, in the order in which they come. `agents.fold` says what they come to.
 
 `run_created`, `run_started`, then per step `model_requested` and `model_replied` (or `model_failed`), and for each tool
 call of the reply either `tool_refused` (it never ran) or `tool_started` and `tool_finished`; at last `run_ended`.
@@ -6,7 +6,12 @@ An event that announces an effect is appended before the effect. Steps count fro
 answered; `index` is a call's place in its reply, and `key` is unique for that call for ever, so that a tool can use
 it against doing a thing twice (ids that models write are not unique).
 
-Amounts are tokens and micro-dollars. Deltas are not events. Every event names its run.
+An executor that takes up a run which another one left appends `run_resumed`. Between steps a transcript may be
+shortened: a model call whose `purpose` is `compact`, then `compacted`. Events from outside come at any place:
+`cancel_requested`, `message_added`, `budget_granted`.
+
+Amounts are tokens and micro-dollars. Deltas are not events. Every event names its run, and says when it was appended:
+`at`, in seconds since the epoch, 0 where nobody knew.
 """
 
 from typing import Final, Literal
@@ -14,6 +19,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
+from agents.budget import Exhausted, Limits
 from agents.errors import HeadraceError
 from agents.lifecycle import State, StopReason
 from agents.messages import Message, ModelReply, Usage
@@ -26,28 +32,49 @@ Finish = Literal["ok", "error", "timeout", "cancelled", "unknown_effect"]
 NextStep = Literal["retry", "raise_limit", "human", "none"]
 
 
+Purpose = Literal["step", "compact"]
+
+
 class _Event(Struct, frozen=True, kw_only=True, tag_field="type"):
     run: str
+    at: float = 0.0
 
 
 class RunCreated(_Event, frozen=True, kw_only=True, tag="run_created"):
-    """The run exists: its agent, the transcript it starts from, and its own grant of budget."""
+    """The run exists: its agent, what it adds to the session's transcript, and its own grant of budget.
+
+    The first run of a session brings the whole transcript that it starts from. `tenant`, `job`, `priority` (a value of
+    `agents.port.Priority`, None for its tenant's) and `expiry` (seconds since the epoch) are what whoever takes the run
+    up needs to know, and so is `who`: the agent as it was asked for, as JSON, in the words of whoever created the run.
+    """
 
     version: int = VERSION
     agent: str
     model: str
     messages: tuple[Message, ...]
-    limits: dict[str, int | float | None]
+    limits: Limits
+    session: str = ""
+    tenant: str = ""
+    job: str = ""
+    priority: int | None = None
+    expiry: float | None = None
+    who: str = ""
 
 
 class RunStarted(_Event, frozen=True, kw_only=True, tag="run_started"):
     """An executor took the run up; its timeout counts from here."""
 
 
+class RunResumed(_Event, frozen=True, kw_only=True, tag="run_resumed"):
+    """Another executor takes up what an earlier one left open. `generation` is that of its lease on the session."""
+
+    generation: int = 0
+
+
 class ModelRequested(_Event, frozen=True, kw_only=True, tag="model_requested"):
     """A model call is about to be submitted, holding this much of the budget.
 
-    `max_tokens` is what the request says; `shrunk` that it is less than was asked for, because the budget is.
+    `max_tokens` is what the request says; `shrunk_by` the limit because of which that is less than was asked for.
     """
 
     step: int
@@ -55,32 +82,61 @@ class ModelRequested(_Event, frozen=True, kw_only=True, tag="model_requested"):
     reserved_tokens: int
     reserved_micro_dollars: int
     max_tokens: int | None = None
-    shrunk: bool = False
+    shrunk_by: Exhausted | None = None
+    purpose: Purpose = "step"
+
+    @property
+    def key(self) -> str:
+        """Which call it is, for ever: attempts of a step count on over resumes and purposes."""
+        return f"{self.run}/{self.step}/{self.attempt}"
 
 
 class ModelReplied(_Event, frozen=True, kw_only=True, tag="model_replied"):
-    """The whole reply with all its tool calls. The step is sealed; `micro_dollars` is None where cost is unknown."""
+    """The whole reply with all its tool calls. The step is sealed.
+
+    `micro_dollars` is None where cost is unknown; what stays reserved because the provider did not say is named.
+    """
 
     step: int
     attempt: int
     reply: ModelReply
     micro_dollars: int | None = None
+    unknown_tokens: int = 0
+    unknown_micro_dollars: int = 0
+    purpose: Purpose = "step"
 
 
 class ModelFailed(_Event, frozen=True, kw_only=True, tag="model_failed"):
-    """The model call ended without a reply: not a round. What stays reserved as unknown is named."""
+    """The model call ended without a reply: not a round. What stays reserved as unknown is named.
+
+    `kind` is the error's; `lost` where the executor went away before the end, so that nobody knows how it ended.
+    """
 
     step: int
     attempt: int
     kind: str
     message: str
     usage: Usage = Usage()
+    micro_dollars: int | None = None
     unknown_tokens: int = 0
     unknown_micro_dollars: int = 0
+    purpose: Purpose = "step"
+
+
+class Compacted(_Event, frozen=True, kw_only=True, tag="compacted"):
+    """A summary stands for the oldest part of the transcript from here on.
+
+    It stands for `messages` messages behind the system prompt and the demonstration, the last of which was in the
+    transcript when event number `through` was (0 where nobody numbers events).
+    """
+
+    summary: str
+    messages: int
+    through: int = 0
 
 
 class ToolRefused(_Event, frozen=True, kw_only=True, tag="tool_refused"):
-    """A call that was answered and never ran."""
+    """A call that was answered and never ran; `limit` is the one that refused it, where a budget did."""
 
     step: int
     index: int
@@ -88,16 +144,22 @@ class ToolRefused(_Event, frozen=True, kw_only=True, tag="tool_refused"):
     name: str
     outcome: Refusal
     content: str
+    limit: Exhausted | None = None
 
 
 class ToolStarted(_Event, frozen=True, kw_only=True, tag="tool_started"):
-    """A tool is about to run: from here on its effect may have happened."""
+    """A tool is about to run: from here on its effect may have happened.
+
+    `repeatable` says whether it was declared idempotent or read-only. A call that is repeated after its executor went
+    away is started again, with the same key.
+    """
 
     step: int
     index: int
     call: str
     name: str
     key: str
+    repeatable: bool = False
 
 
 class ToolFinished(_Event, frozen=True, kw_only=True, tag="tool_finished"):
@@ -117,6 +179,18 @@ class CancelRequested(_Event, frozen=True, kw_only=True, tag="cancel_requested")
     source: Literal["user", "parent", "tool"]
     reason: Literal["cancelled", "interrupted"]
     call: str = ""
+
+
+class MessageAdded(_Event, frozen=True, kw_only=True, tag="message_added"):
+    """Somebody says something to the run while it works; the model reads it with its next request."""
+
+    content: str
+
+
+class BudgetGranted(_Event, frozen=True, kw_only=True, tag="budget_granted"):
+    """The run's own limits are other ones from here on, field by field; None leaves a limit as it was."""
+
+    limits: Limits
 
 
 class RunEnded(_Event, frozen=True, kw_only=True, tag="run_ended"):
@@ -142,13 +216,17 @@ class RunEnded(_Event, frozen=True, kw_only=True, tag="run_ended"):
 Event = (
     RunCreated
     | RunStarted
+    | RunResumed
     | ModelRequested
     | ModelReplied
     | ModelFailed
+    | Compacted
     | ToolRefused
     | ToolStarted
     | ToolFinished
     | CancelRequested
+    | MessageAdded
+    | BudgetGranted
     | RunEnded
 )
 

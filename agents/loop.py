@@ -15,7 +15,6 @@ import math
 import secrets
 from typing import Literal
 
-import msgspec
 import trio
 
 from agents.budget import Scope
@@ -106,7 +105,7 @@ class AgentRun:
                 agent=state.agent.name,
                 model=state.agent.model,
                 messages=tuple(state.messages),
-                limits=msgspec.structs.asdict(state.agent.limits),
+                limits=state.agent.limits,
             )
         )
 

@@ -72,7 +72,7 @@ async def model_step(state: RunState) -> Answer | Stop:
                 reserved_tokens=need.amounts.tokens,
                 reserved_micro_dollars=need.amounts.micro_dollars,
                 max_tokens=max_tokens,
-                shrunk=need.shrunk_by is not None,
+                shrunk_by=need.shrunk_by,
             )
         )
         reply = await call.make(agent.request(messages, max_tokens))

@@ -43,7 +43,8 @@ class Call:
     `deadline` is on trio's clock. `restartable` says that the reader of the deltas understands a reset delta, so that
     a failed attempt may be tried again although part of it was delivered. `agent` marks calls of the daemon's own
     agents, which are exempt from the queue's caps (live runs are bounded and have one call at a time). `elsewhere` says
-    that the caller has another backend to go to: the owner gives the call back as soon as it can serve nobody.
+    that the caller has another backend to go to: the owner gives the call back as soon as it can serve nobody. `key` is
+    the call's own in books of calls (see `Receipt`).
     `ticket` belongs to the owner, and so does `sent`: how many attempts went out, less those for which certainly no
     work was done.
     """
@@ -56,6 +57,7 @@ class Call:
         "deltas",
         "elsewhere",
         "flow",
+        "key",
         "outcome",
         "priority",
         "request",
@@ -75,9 +77,11 @@ class Call:
         restartable: bool = True,
         agent: bool = True,
         elsewhere: bool = False,
+        key: str = "",
     ) -> None:
         self.request = request
         self.flow = flow
+        self.key = key
         self.priority = priority
         self.deadline = deadline
         self.deltas = deltas
@@ -153,12 +157,14 @@ class Inbox(Protocol):
 class Receipt:
     """What a caller can know of its call even when it was cancelled. It gives it to `ModelPort.call`, empty.
 
-    A port that goes from one backend to the next makes several calls of one; then it tells of all.
+    A port that goes from one backend to the next makes several calls of one; then it tells of all. `key` says which
+    call it is, for ever, in every book that is kept of calls; empty where nobody keeps one.
     """
 
-    __slots__ = ("_sent_before", "call")
+    __slots__ = ("_sent_before", "call", "key")
 
-    def __init__(self) -> None:
+    def __init__(self, key: str = "") -> None:
+        self.key = key
         self.call: Call | None = None
         self._sent_before = False
 
@@ -249,6 +255,7 @@ class OwnerPort:
             deadline=deadline,
             agent=self._agent,
             elsewhere=elsewhere,
+            key="" if receipt is None else receipt.key,
         )
         if receipt is not None:
             receipt.hold(call)
@@ -290,6 +297,7 @@ class OwnerPort:
             restartable=restartable,
             agent=self._agent,
             elsewhere=elsewhere,
+            key="" if receipt is None else receipt.key,
         )
         if receipt is not None:
             receipt.hold(call)
@@ -307,9 +315,21 @@ class OwnerPort:
         call.resolve(CallerGone("the caller left before the answer"))
 
 
+class Newcomers(Exception):
+    """Events from outside were sequenced first: nothing was appended, and the executor decides again knowing them."""
+
+    def __init__(self, events: Sequence[Any]) -> None:
+        super().__init__(f"{len(events)} events from outside came first")
+        self.events = tuple(events)
+
+
 class Journal(Protocol):
     """Where a run's events go. What `append` has returned for is as durable as the journal can make it."""
 
     async def append(self, events: Sequence[Any]) -> None:
-        """Appends all events in order or none. Raising ends the run's drive: nothing may follow a lost event."""
+        """Appends all events in order or none.
+
+        Raises `Newcomers` where others have appended meanwhile; the next try goes behind what they appended. Any other
+        exception ends the run's drive: nothing may follow a lost event.
+        """
         ...

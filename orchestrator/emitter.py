@@ -45,6 +45,7 @@ class Emitter:
             ticket.held_by,
             usage,
             ticket.call.request.model,
+            ticket.call.key,
         )
         for hook in hooks:
             hook(transition)

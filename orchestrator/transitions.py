@@ -23,8 +23,8 @@ class Transition(Struct, frozen=True, gc=False):
     `finished`). `waited` is the time in queue since it was last eligible (on `started`) or in all (on `finished`);
     `seconds` the time since dispatch (`first_token`, `attempt_failed`) or since arrival (`finished`).
     `held_by` names what the call last waited for: a limit, `fair_order`, or nothing. `model` is what the backend calls
-    it. `usage` is as the provider reported it for this attempt (on `attempt_failed`, and on `finished` with the
-    answer), None where nothing was reported.
+    it, `key` the call's own (`agents.port.Receipt`). `usage` is as the provider reported it for this attempt (on
+    `attempt_failed`, and on `finished` with the answer), None where nothing was reported.
     """
 
     kind: TransitionKind
@@ -40,6 +40,7 @@ class Transition(Struct, frozen=True, gc=False):
     held_by: str = ""
     usage: Usage | None = None
     model: str = ""
+    key: str = ""
 
 
 ALL_KINDS: tuple[TransitionKind, ...] = get_args(TransitionKind)

@@ -77,7 +77,9 @@ def _plain(event: Event) -> str:
             return "started"
         case ModelRequested():
             again = f", attempt {event.attempt}" if event.attempt > 1 else ""
-            shrunk = f", {event.max_tokens} tokens at most, which is what the budget has left" if event.shrunk else ""
+            shrunk = (
+                f", {event.max_tokens} tokens at most, which is what the budget has left" if event.shrunk_by else ""
+            )
             return f"step {event.step}: asks the model{again}{shrunk}"
         case ModelFailed():
             return f"step {event.step}: the model call failed: {event.kind}: {brief(event.message, _LONG)}"

@@ -34,6 +34,10 @@ class AgentChoice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A run to start.
 
+    `session` names the conversation that it goes on with, or begins; empty begins one called like the run. At most one
+    run of a session is open. Where a session goes on, `task` may be empty: the agent goes on where its last run
+    stopped. `grant` raises the agent's own limits for this run, field by field, for one that a limit stopped.
+
     `run` is an id of the client's own choice: starting it again is refused, so a lost answer can be found out.
     `priority` None is the tenant's default; `budget` lowers the agent's own limits, field by field. `expires_in` is in
     seconds: a run that has not ended by then is worth nothing any more.
@@ -46,6 +50,8 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     job: str = ""
     priority: PriorityName | None = None
     budget: Limits = Limits()
+    session: str = ""
+    grant: Limits = Limits()
     expires_in: float | None = None
 
 
@@ -53,6 +59,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     """One run in a list. `reason` is set exactly when it has ended; `micro_dollars` None is unknown."""
 
     run: str
+    session: str = ""
     agent: str
     model: str
     tenant: str

@@ -132,7 +132,7 @@ async def test_an_answer_cut_by_the_budget_names_the_budget() -> None:
     bound = input_bound(AGENT.request(AGENT.transcript("the task"), 1000))
     result, journal, _ = await run(say("x" * 1000), max_tokens=1000, limits=Limits(tokens=bound + 20))
     requested = next(event for event in journal.events if isinstance(event, ModelRequested))
-    assert (requested.max_tokens, requested.shrunk) == (20, True)
+    assert (requested.max_tokens, requested.shrunk_by is not None) == (20, True)
     assert (result.reason, result.scope, result.limit) == ("token_budget_exceeded", "run", "tokens")
     assert len(result.partial) == 80
 

@@ -8,6 +8,7 @@ import httpx2
 import msgspec
 import trio
 
+from agents.budget import UNLIMITED
 from agents.events import Event, RunCreated, RunEnded, RunStarted, encode
 from agents.lifecycle import State, StopReason
 from agents.messages import Usage
@@ -127,7 +128,7 @@ def sse(number: int, event: Event) -> bytes:
 
 def three_events() -> list[Event]:
     return [
-        RunCreated(run="r", agent="a", model="m", messages=(), limits={}),
+        RunCreated(run="r", agent="a", model="m", messages=(), limits=UNLIMITED),
         RunStarted(run="r"),
         RunEnded(run="r", reason=StopReason.FINAL_ANSWER, state=State.COMPLETED, answer="yes"),
     ]

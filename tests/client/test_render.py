@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.table import Table
 
+from agents.budget import UNLIMITED
 from agents.events import (
     CancelRequested,
     Event,
@@ -120,7 +121,11 @@ def test_unknown_usage_is_not_zero() -> None:
 
 CALL = ToolCall("c", "search", '{"query": "the mill"}')
 EVENTS: list[tuple[Event, str, bool]] = [
-    (RunCreated(run="r", agent="a", model="", messages=(), limits={}), "created: agent a, model the default", False),
+    (
+        RunCreated(run="r", agent="a", model="", messages=(), limits=UNLIMITED),
+        "created: agent a, model the default",
+        False,
+    ),
     (RunStarted(run="r"), "started", False),
     (
         ModelRequested(run="r", step=1, attempt=2, reserved_tokens=1, reserved_micro_dollars=0),

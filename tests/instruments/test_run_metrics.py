@@ -1,5 +1,6 @@
 """Metrics of runs, read from their events."""
 
+from agents.budget import UNLIMITED
 from agents.events import (
     CancelRequested,
     Event,
@@ -21,7 +22,7 @@ from tests.instruments.seen import samples, value
 
 RUN = "s/1"
 EVENTS: list[tuple[Event, State]] = [
-    (RunCreated(run=RUN, agent="a", model="m", messages=(), limits={}), State.CREATED),
+    (RunCreated(run=RUN, agent="a", model="m", messages=(), limits=UNLIMITED), State.CREATED),
     (RunStarted(run=RUN), State.RUNNING),
     (ModelRequested(run=RUN, step=1, attempt=1, reserved_tokens=1, reserved_micro_dollars=0), State.WAITING_MODEL),
     (ModelReplied(run=RUN, step=1, attempt=1, reply=ModelReply(Message("assistant"), "tool_calls")), State.RUNNING),

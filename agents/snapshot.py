@@ -1,0 +1,70 @@
+"""What a log comes to: where a session and the last of its runs stand, as data. `agents.fold` makes it."""
+
+from msgspec import Struct
+
+from agents.budget import NOTHING, UNLIMITED, Amounts, Exhausted, Limits
+from agents.events import CancelRequested, Finish, ModelRequested, Refusal, RunCreated, RunEnded
+from agents.messages import Message, ModelReply, ToolCall, Usage
+
+
+class CallSnapshot(Struct, frozen=True, kw_only=True):
+    """One tool call of the step that is open. `outcome` is None while it has no answer; `content` is the answer.
+
+    `repeatable` says that it was declared idempotent or read-only when it was started.
+    """
+
+    index: int
+    call: ToolCall
+    key: str = ""
+    started: bool = False
+    repeatable: bool = False
+    outcome: Finish | Refusal | None = None
+    content: str = ""
+    limit: Exhausted | None = None
+
+
+class StepSnapshot(Struct, frozen=True, kw_only=True):
+    """A reply that the run has not gone on from: its calls, answered or not, in the model's order."""
+
+    number: int
+    reply: ModelReply
+    shrunk_by: Exhausted | None = None
+    calls: tuple[CallSnapshot, ...] = ()
+
+
+class RunSnapshot(Struct, frozen=True, kw_only=True):
+    """Where a run stands, or how it ended. Times are seconds since the epoch.
+
+    `messages` is the transcript as the next request of the model has it, the session's earlier runs included, without
+    what is `open_step`'s and without the `inbox`: messages from outside that no request has had yet. `opening` is how
+    many messages lead it that no summary ever stands for. `open_request` is a model call whose end is not known.
+    `used` and `unknown` are what the run's own scope holds. `resumes` counts since the last newly sealed step.
+    """
+
+    created: RunCreated
+    limits: Limits = UNLIMITED
+    started: float | None = None
+    messages: tuple[Message, ...] = ()
+    opening: int = 0
+    inbox: tuple[str, ...] = ()
+    open_step: StepSnapshot | None = None
+    open_request: ModelRequested | None = None
+    rounds: int = 0
+    tool_calls: int = 0
+    usage: Usage = Usage()
+    micro_dollars: int | None = 0
+    partial: str = ""
+    unknown_effects: tuple[str, ...] = ()
+    used: Amounts = NOTHING
+    unknown: Amounts = NOTHING
+    cancel: CancelRequested | None = None
+    resumes: int = 0
+    ended: RunEnded | None = None
+
+
+class SessionSnapshot(Struct, frozen=True, kw_only=True):
+    """Where a session stands: its runs in order, and the last of them whole. `events` is how many were folded."""
+
+    runs: tuple[str, ...] = ()
+    last: RunSnapshot | None = None
+    events: int = 0
