@@ -13,7 +13,8 @@ Whichever it is, every tool call of the transcript has exactly one answer and no
 
 import math
 import secrets
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Literal, Self
 
 import trio
 
@@ -25,9 +26,11 @@ from agents.log import APPEND_SECONDS, JournalLost, Log
 from agents.messages import Message, Usage
 from agents.model_step import judge, model_step
 from agents.money import PriceList, Prices
+from agents.origin import NOWHERE, Origin
 from agents.port import Journal, ModelPort, Priority
 from agents.result import NEXT_STEPS, RunResult, Stop
 from agents.run_state import NOT_STARTED, OpenStep, RunState
+from agents.snapshot import RunSnapshot
 from agents.spec import AgentSpec
 from agents.tool_step import tool_step
 
@@ -57,7 +60,12 @@ class AgentRun:
         priority: Priority | None = None,
         expiry: float = math.inf,
         append_seconds: float = APPEND_SECONDS,
+        origin: Origin = NOWHERE,
+        history: RunSnapshot | None = None,
+        number: int = 0,
+        wall: Callable[[], float] = lambda: 0.0,
     ) -> None:
+        self._origin, self._wall = origin, wall
         self.run = run or secrets.token_hex(8)
         scope = Scope("run", agent.limits, budget)
         price = prices.price(agent.model)
@@ -76,6 +84,37 @@ class AgentRun:
         )
         self._scope = trio.CancelScope()
         self.result: RunResult | None = None
+
+    @classmethod
+    def take_up(
+        cls,
+        agent: AgentSpec,
+        snapshot: RunSnapshot,
+        *,
+        model: ModelPort,
+        journal: Journal,
+        budget: Scope | None = None,
+        prices: Prices = UNPRICED,
+        generation: int = 0,
+        number: int = 0,
+        wall: Callable[[], float] = lambda: 0.0,
+        priority: Priority | None = None,
+        append_seconds: float = APPEND_SECONDS,
+    ) -> Self:
+        """The run of this snapshot, which another executor left open: `drive` it, without `create`.
+
+        `number` is that of the last event in its log, `generation` that of the lease; without a `priority` it has the
+        one it was created with.
+        """
+        raise NotImplementedError
+
+    def receive(self, events: Sequence[Event]) -> None:
+        """Events from outside that are in the run's log already: it need not wait for its next append to know them."""
+        raise NotImplementedError
+
+    def leave(self) -> None:
+        """Stops working and leaves the run open, for the next executor: `drive` raises `RunLeft`."""
+        raise NotImplementedError
 
     @property
     def state(self) -> State:
@@ -106,6 +145,13 @@ class AgentRun:
                 model=state.agent.model,
                 messages=tuple(state.messages),
                 limits=state.agent.limits,
+                session=self._origin.session,
+                tenant=self._origin.tenant,
+                job=self._origin.job,
+                priority=None if state.priority is None else int(state.priority),
+                expiry=self._origin.expiry,
+                who=self._origin.who,
+                at=self._wall(),
             )
         )
 

@@ -1,0 +1,36 @@
+"""Where a run comes from: what whoever takes it up after its executor needs to know, and the talk that it goes on with."""
+
+from typing import ClassVar
+
+from msgspec import Struct
+
+from agents.errors import HeadraceError
+
+
+class Origin(Struct, frozen=True, kw_only=True):
+    """Goes into `run_created` as it is. `expiry` is in seconds since the epoch, None for none.
+
+    `session` is the log that the run is a part of, empty for one of its own. `who` is the agent as it was asked for,
+    in the words of whoever created the run.
+    """
+
+    session: str = ""
+    tenant: str = ""
+    job: str = ""
+    who: str = ""
+    expiry: float | None = None
+
+
+NOWHERE = Origin()
+
+
+class CannotContinue(HeadraceError):
+    """The session cannot go on like this; the message says what would be right. Nothing was created."""
+
+    kind: ClassVar[str] = "cannot_continue"
+
+
+class RunLeft(HeadraceError):
+    """The executor left the run open: nothing in its log says that it ended, and the next executor takes it up."""
+
+    kind: ClassVar[str] = "run_left"
