@@ -10,11 +10,11 @@
             return await services.runs.start(body)
 
         async def page(request: Request, query: RunsQuery) -> RunPage:
-            return services.runs.page(tenant=query.tenant, observed=query.observed, size=query.size)
+            return await services.runs.page(tenant=query.tenant, observed=query.observed, size=query.size)
 
         async def events(request: Request) -> EventStream:
             run, after = request.path_params["run"], last_event_id(request)
-            services.runs.view(run)                                  # an unknown run is a 404, not an event
+            await services.runs.view(run)                            # an unknown run is a 404, not an event
             return EventStream(to_events(services.runs.events(run, after)))
 
         return [

@@ -27,7 +27,7 @@ def routes(services: Services) -> list[Route]:
     """What is looked at, and never changed."""
 
     async def queue(request: Request) -> QueueView:
-        return queue_for(services, client_of(request.scope))
+        return await queue_for(services, client_of(request.scope))
 
     async def queue_events(request: Request, query: Pace) -> EventStream:
         return EventStream(_again_and_again(services, client_of(request.scope), query.every))
@@ -54,7 +54,7 @@ def routes(services: Services) -> list[Route]:
 async def _again_and_again(services: Services, client: Client, every: float) -> AsyncGenerator[ServerEvent, None]:
     due = trio.current_time()
     while True:
-        yield ServerEvent(msgspec.json.encode(queue_for(services, client)))
+        yield ServerEvent(msgspec.json.encode(await queue_for(services, client)))
         # a reader that was slow gets the next one now, and none of those it missed
         due = max(due + every, trio.current_time())
         await trio.sleep_until(due)

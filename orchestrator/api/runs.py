@@ -81,8 +81,8 @@ def routes(services: Services) -> list[Route]:
     """The routes under `/api/runs`."""
     runs = services.runs
 
-    def own(request: Request) -> str:
-        return own_run(runs, client_of(request.scope), request.path_params["run"]).run
+    async def own(request: Request) -> str:
+        return (await own_run(runs, client_of(request.scope), request.path_params["run"])).run
 
     async def start(request: Request, body: RunRequest) -> Response:
         view = await runs.start(run_for(services, client_of(request.scope), body))
@@ -91,7 +91,7 @@ def routes(services: Services) -> list[Route]:
     async def page(request: Request, query: RunsQuery) -> RunPage:
         client = client_of(request.scope)
         within = "" if client.admin else client.tenant
-        return runs.page(
+        return await runs.page(
             observed=query.state,
             tenant=query.tenant,
             job=query.job,
@@ -101,14 +101,14 @@ def routes(services: Services) -> list[Route]:
         )
 
     async def show(request: Request, query: WaitQuery) -> RunDetail:
-        return await _detail(runs, own(request), query.wait)
+        return await _detail(runs, await own(request), query.wait)
 
     async def cancel(request: Request, query: CancelQuery) -> RunView:
-        return await runs.cancel(own(request), query.reason)
+        return await runs.cancel(await own(request), query.reason)
 
     async def follow(request: Request, query: EventsQuery) -> EventStream:
         # an unknown run is an answer of its own, not the end of a stream
-        run, after = own(request), last_event_id(request) or query.after
+        run, after = await own(request), last_event_id(request) or query.after
         return EventStream(_server_events(runs.events(run, after, follow=query.follow)))
 
     return [
@@ -158,7 +158,7 @@ async def _detail(runs: Runs, run: str, wait: float) -> RunDetail:
     if wait:
         with trio.move_on_after(wait):
             return await runs.wait(run)
-    return runs.detail(run)
+    return await runs.detail(run)
 
 
 async def _server_events(records: AsyncGenerator[tuple[int, bytes], None]) -> AsyncGenerator[ServerEvent, None]:

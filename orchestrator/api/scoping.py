@@ -22,9 +22,9 @@ _NAMES: dict[Priority, PriorityName] = {
 }
 
 
-def own_run(runs: Runs, client: Client, run: str) -> RunView:
+async def own_run(runs: Runs, client: Client, run: str) -> RunView:
     """The run, if it is there for this client. Raises `UnknownRun`."""
-    view = runs.view(run)
+    view = await runs.view(run)
     if not client.sees(view.tenant):
         raise UnknownRun(f"there is no run {run}")
     return view
@@ -61,19 +61,19 @@ def priority_for(services: Services, client: Client, tenant: str, wanted: Priori
     return max(services.priority(tenant, wanted), client.highest_priority)
 
 
-def queue_for(services: Services, client: Client) -> QueueView:
+async def queue_for(services: Services, client: Client) -> QueueView:
     """The queue as a client may see it.
 
     A tenant sees its own rows. What is summed over all tenants (endpoints and their limits, what is queued in all)
     would tell it of the others as soon as there are two, so it is left out.
     """
-    view = services.queue()
+    view = await services.queue()
     if client.admin:
         return view
     return msgspec.structs.replace(
         view,
         backends=tuple(_own_rows(backend, client) for backend in view.backends),
-        runs=services.runs.page(within=client.tenant, size=1).states,
+        runs=await services.runs.states(client.tenant),
         jobs=sum(job.phase in LIVE_PHASES for job in own_jobs(services.jobs, client).jobs),
     )
 

@@ -2,12 +2,13 @@
 
 import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from agents.budget import Limits
 from agents.messages import ModelReply, ModelRequest, Usage
 from agents.port import Flow, Priority, Receipt, ReplyStream
 from orchestrator.api.identity import Client
@@ -15,31 +16,38 @@ from orchestrator.policy.allowance import Allowances
 from orchestrator.views.jobs import JobList, JobRequest, JobView
 from orchestrator.views.queue import CapabilitiesView, QueueView
 from orchestrator.views.runs import RunDetail, RunPage, RunRequest, RunView
+from orchestrator.views.sessions import ImportReport, PruneReport, SessionDetail, SessionPage
 
 Observed = Literal["pending", "running", "done", "failed"]
 
 
 class Runs(Protocol):
-    """Live runs and those that ended lately. Every method raises `UnknownRun` for an id nobody knows."""
+    """Runs, those that are open and those that have ended. Every method raises `UnknownRun` for an id nobody knows, and
+    `StoreError` where the store cannot answer.
+
+    What comes from outside (`cancel`, `message`, `grant`) is durable when the method returns. The same `key` again
+    changes nothing, so that a request whose answer got lost can be sent again; empty is a new one.
+    """
 
     async def start(self, request: RunRequest) -> RunView:
-        """Starts a run and returns at once.
+        """Starts a run and returns as soon as it exists.
 
-        Raises `DuplicateRun`, `InvalidLimits`, `UnknownAgent`, `UnknownModel`; `QueueFull` where the tenant has as
-        many runs as it may, `Draining` while the daemon ends.
+        Raises `DuplicateRun`, `InvalidLimits`, `UnknownAgent`, `UnknownModel`; `SessionBusy` where a run of its session
+        is open; `QueueFull` where the tenant has as many runs as it may, `Draining` while the daemon ends.
         """
         ...
 
-    def view(self, run: str) -> RunView: ...
+    async def view(self, run: str) -> RunView: ...
 
-    def detail(self, run: str) -> RunDetail: ...
+    async def detail(self, run: str) -> RunDetail: ...
 
-    def page(
+    async def page(
         self,
         *,
         observed: frozenset[Observed] = frozenset(),
         tenant: str = "",
         job: str = "",
+        session: str = "",
         cursor: str = "",
         size: int = 100,
         within: str = "",
@@ -50,8 +58,28 @@ class Runs(Protocol):
         """
         ...
 
-    async def cancel(self, run: str, reason: Literal["cancelled", "interrupted"] = "cancelled") -> RunView:
+    async def states(self, tenant: str = "") -> dict[str, int]:
+        """How many runs there are in each state; of all tenants where none is named."""
+        ...
+
+    async def cancel(
+        self, run: str, reason: Literal["cancelled", "interrupted"] = "cancelled", *, key: str = ""
+    ) -> RunView:
         """Acknowledges the cancellation; for a run that has ended it changes nothing."""
+        ...
+
+    async def message(self, run: str, content: str, *, key: str = "") -> RunView:
+        """Says something to the run while it works: the model reads it with its next request.
+
+        Raises `RunOver` where the run has ended, `InvalidLimits` for an empty message.
+        """
+        ...
+
+    async def grant(self, run: str, limits: Limits, *, key: str = "") -> RunView:
+        """Gives the run other limits of its own, field by field; None leaves a limit as it is.
+
+        Raises `RunOver` where the run has ended, `InvalidLimits` where nothing is granted.
+        """
         ...
 
     async def wait(self, run: str) -> RunDetail:
@@ -59,11 +87,42 @@ class Runs(Protocol):
         ...
 
     def events(self, run: str, after: int = 0, *, follow: bool = True) -> AsyncGenerator[tuple[int, bytes], None]:
-        """The run's events numbered from 1, those behind `after`, as JSON; with `follow` new ones as they come, until
-        it has ended.
+        """The run's events behind number `after`, as JSON; with `follow` new ones as they come, until it has ended.
 
-        A reader that is slow slows nobody.
+        Numbers are its session's, the same for ever; where the session has one run, they count from 1. A reader that
+        is slow slows nobody. `UnknownRun` is raised by the first step.
         """
+        ...
+
+
+class Sessions(Protocol):
+    """Sessions: conversations with a log of their own. Every method that names one raises `UnknownSession`, and
+    `StoreError` where the store cannot answer.
+    """
+
+    async def view(self, session: str) -> SessionDetail:
+        """One session with its latest runs."""
+        ...
+
+    async def page(self, *, tenant: str = "", cursor: str = "", size: int = 100) -> SessionPage:
+        """Sessions in the order of their names; of all tenants where none is named."""
+        ...
+
+    def export(self, session: str) -> AsyncGenerator[bytes, None]:
+        """The log as it is at this moment, as JSON Lines; the first step raises `UnknownSession`."""
+        ...
+
+    async def take_in(self, log: AsyncIterator[bytes], *, tenant: str = "") -> ImportReport:
+        """Makes a session of an exported log, in pieces of any size; `tenant` stands in for the one it names.
+
+        Raises `DuplicateSession` where the session or one of its runs is known, `UnknownEvent` for an event that this
+        version cannot read, `InputError` for a log that is none or was cut short. Nothing was taken in then. A run
+        that was open is taken up.
+        """
+        ...
+
+    async def prune(self, before: float, *, dry_run: bool = False) -> PruneReport:
+        """Removes what nobody has touched since `before` (seconds since the epoch), or says what that would be."""
         ...
 
 
@@ -185,7 +244,7 @@ class Services(Struct, frozen=True, kw_only=True):
     runs: Runs
     jobs: Jobs
     calls: Calls
-    queue: Callable[[], QueueView]
+    queue: Callable[[], Awaitable[QueueView]]
     capabilities: Callable[[], CapabilitiesView]
     priority: Callable[[str, Priority | None], Priority]
     model: Callable[[str], str]
@@ -193,6 +252,7 @@ class Services(Struct, frozen=True, kw_only=True):
     metrics: Callable[[], bytes]
     identify: Callable[[Mapping[str, str]], Client]
     budgets: Budgets
+    sessions: Sessions | None = None
     open_metrics: bool = False
     max_tokens: Callable[[str], int | None] = lambda model: None
     allowances: Callable[[str, str], Allowances] = lambda model, tenant: {}

@@ -35,7 +35,7 @@ class Views:
         self._draining = draining
         self._began = trio.current_time()
 
-    def queue(self) -> QueueView:
+    async def queue(self) -> QueueView:
         """Everything at this moment."""
         now = trio.current_time()
         return QueueView(
@@ -44,7 +44,7 @@ class Views:
             version=version(),
             draining=self._draining(),
             backends=self._board.backends(tuple(self._owners.by_name.values()), now),
-            runs=self._runs.statistics().states,
+            runs=await self._runs.states(),
             jobs=self._jobs.live,
         )
 

@@ -12,6 +12,7 @@ import math
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 
 import trio
 from msgspec import Struct
@@ -125,18 +126,19 @@ class RunService:
         await self._drive(record)
         return record.result
 
-    def view(self, run: str) -> RunView:
+    async def view(self, run: str) -> RunView:
         return self._find(run).view()
 
-    def detail(self, run: str) -> RunDetail:
+    async def detail(self, run: str) -> RunDetail:
         return self._find(run).detail()
 
-    def page(
+    async def page(
         self,
         *,
         observed: frozenset[Observed] = frozenset(),
         tenant: str = "",
         job: str = "",
+        session: str = "",
         cursor: str = "",
         size: int = 100,
         within: str = "",
@@ -145,7 +147,11 @@ class RunService:
         wanted = RunFilter(observed=observed, tenant=tenant, job=job, cursor=cursor, size=size, within=within)
         return page(reversed(self._records.values()), wanted)
 
-    async def cancel(self, run: str, reason: Taken = "cancelled") -> RunView:
+    async def states(self, tenant: str = "") -> dict[str, int]:
+        """How many runs there are in each state; of all tenants where none is named."""
+        return count_states(r for r in self._records.values() if not tenant or r.flow.tenant == tenant)
+
+    async def cancel(self, run: str, reason: Taken = "cancelled", *, key: str = "") -> RunView:
         """Acknowledges the cancellation; the run is over when its view says so."""
         record = self._find(run)
         record.cancel(reason)
@@ -158,9 +164,11 @@ class RunService:
         await record.wait()
         return record.detail()
 
-    def events(self, run: str, after: int = 0, *, follow: bool = True) -> AsyncGenerator[tuple[int, bytes], None]:
+    async def events(self, run: str, after: int = 0, *, follow: bool = True) -> AsyncGenerator[tuple[int, bytes], None]:
         """The run's events behind number `after`, as JSON; see `RunLog.watch`."""
-        return self._find(run).log.watch(after, follow=follow)
+        async with aclosing(self._find(run).log.watch(after, follow=follow)) as events:
+            async for event in events:
+                yield event
 
     def statistics(self) -> RunStatistics:
         """All runs at this moment."""

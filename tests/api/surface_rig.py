@@ -34,7 +34,7 @@ PATIENCE = 10.0
 CATALOGUE = Catalogue(models={"small": (Target("test", "small"),)}, default_model="small")
 
 
-def queue_view() -> QueueView:
+async def queue_view() -> QueueView:
     return QueueView(now=1.0, uptime=1.0, version="test", draining=False, backends=(), runs={}, jobs=0)
 
 

@@ -44,9 +44,9 @@ async def test_the_queue_is_told_again_and_again_at_the_asked_pace(autojump_cloc
     """Every two seconds there is an event with the queue as it is then."""
     taken = []
 
-    def queue():
+    async def queue():
         taken.append(trio.current_time())
-        return queue_view()
+        return await queue_view()
 
     exchange = Exchange(make_app(make_services(queue=queue)), "GET", "/api/queue/events?every=2")
     async with trio.open_nursery() as nursery:

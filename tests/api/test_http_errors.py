@@ -83,7 +83,7 @@ def test_no_wait_is_told_where_none_is_known(error):
 async def test_an_unexpected_error_tells_nothing_and_logs_everything():
     """What nobody expected is a 500 without details; the log has the traceback."""
 
-    def broken():
+    async def broken():
         raise RuntimeError("password is hunter2")
 
     with structlog.testing.capture_logs() as logs:

@@ -70,7 +70,7 @@ async def test_two_jobs_of_one_tenant_share_by_weight(tmp_path: Path, autojump_c
         assert (await until_ended(service, "light")).done == 240
         view = service.view("heavy")
         assert (view.phase, view.done, view.usage.output) == ("done", 240, 480)
-        assert runs.page(job="heavy").total == 240
+        assert (await runs.page(job="heavy")).total == 240
         assert {line.value for line in await read(service, "heavy")} == {"one two"}
 
 

@@ -27,7 +27,7 @@ async def test_after_close_nothing_new_is_taken_and_the_rest_goes_on(autojump_cl
         with pytest.raises(Draining):
             await world.service.run_to_end(RunRequest(task="x", who=SEEKER, run="late"))
         with pytest.raises(UnknownRun):
-            world.service.view("late")
+            await world.service.view("late")
         assert (await world.service.wait(run)).reason == "final_answer"
 
 
@@ -37,7 +37,7 @@ async def test_a_drain_waits_for_live_and_queued_runs(autojump_clock: Clock) -> 
         runs = [await world.start() for _ in range(3)]
         assert await world.service.drain(trio.current_time() + 10_000) == 0
         assert trio.current_time() == pytest.approx(3 * 62)
-        assert [world.service.view(run).reason for run in runs] == ["final_answer"] * 3
+        assert [(await world.service.view(run)).reason for run in runs] == ["final_answer"] * 3
     world.assert_nothing_left()
 
 
@@ -83,7 +83,7 @@ async def test_at_the_deadline_what_is_left_is_closed_and_told(autojump_clock: C
             assert_whole(events)
             asked = [event for event in events if isinstance(event, CancelRequested)]
             assert [(event.source, event.reason) for event in asked] == [("parent", "cancelled")]
-            assert world.service.view(run).reason == "cancelled"
+            assert (await world.service.view(run)).reason == "cancelled"
     world.assert_nothing_left()
 
 
@@ -99,7 +99,7 @@ async def test_a_run_that_is_being_created_at_the_end_is_closed_as_well(autojump
             await trio.sleep(0.5)
             await world.service.end_all()
             assert world.service.statistics().live == 0
-        detail = world.service.detail("mine")
+        detail = await world.service.detail("mine")
         assert (detail.reason, detail.message) == ("cancelled", "the daemon is shutting down")
         assert_whole(await world.events("mine"))
     world.assert_nothing_left()
@@ -113,7 +113,7 @@ async def test_the_end_of_the_nursery_is_the_end_of_its_runs(autojump_clock: Clo
             await trio.sleep(1.5)
             scope.cancel()
     for run in runs:
-        assert world.service.view(run).reason == "cancelled"
+        assert (await world.service.view(run)).reason == "cancelled"
         assert_whole(await world.events(run))
     with pytest.raises(RuntimeError):
         await world.start(run="late")
@@ -127,7 +127,7 @@ async def test_a_timeout_counts_from_where_the_run_began(autojump_clock: Clock) 
         first = await world.start()
         second = await world.start(budget=Limits(timeout=30))
         detail = await world.service.wait(second)
-        began = world.service.view(first).ended
+        began = (await world.service.view(first)).ended
         assert began is not None
         assert (detail.reason, detail.started) == ("timeout", pytest.approx(began))
         assert detail.ended == pytest.approx(began + 30)
