@@ -1,4 +1,4 @@
-"""Where a run comes from: what whoever takes it up after its executor needs to know, and the talk that it goes on with."""
+"""Where a run comes from, as far as whoever takes it up after its executor needs to know; and how it is left."""
 
 from typing import ClassVar
 

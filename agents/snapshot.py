@@ -38,7 +38,8 @@ class RunSnapshot(Struct, frozen=True, kw_only=True):
     `messages` is the transcript as the next request of the model has it, the session's earlier runs included, without
     what is `open_step`'s and without the `inbox`: messages from outside that no request has had yet. `opening` is how
     many messages lead it that no summary ever stands for. `open_request` is a model call whose end is not known.
-    `used` and `unknown` are what the run's own scope holds. `resumes` counts since the last newly sealed step.
+    `used` and `unknown` are what the run's own scope holds. `resumes` counts since the last newly sealed step, and so does
+    `attempts`: model calls that were announced, whatever their purpose.
     """
 
     created: RunCreated
@@ -59,6 +60,7 @@ class RunSnapshot(Struct, frozen=True, kw_only=True):
     unknown: Amounts = NOTHING
     cancel: CancelRequested | None = None
     resumes: int = 0
+    attempts: int = 0
     ended: RunEnded | None = None
 
 
