@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from agents.errors import CallerGone, ModelError
 from agents.messages import Delta, ModelReply, ModelRequest
+from agents.money import Price
 
 DELTA_BUFFER = 8
 """Batches of deltas that may wait for a slow reader before the upstream read stops."""
@@ -37,6 +38,14 @@ class Flow(Struct, frozen=True):
     run: str = ""
 
 
+class Held(Struct, frozen=True):
+    """What a call holds of its budgets until it has ended, and what its tokens cost there."""
+
+    tokens: int
+    micro_dollars: int = 0
+    price: Price | None = None
+
+
 class Call:
     """One model request on its way from a caller to a backend and back.
 
@@ -44,7 +53,7 @@ class Call:
     a failed attempt may be tried again although part of it was delivered. `agent` marks calls of the daemon's own
     agents, which are exempt from the queue's caps (live runs are bounded and have one call at a time). `elsewhere` says
     that the caller has another backend to go to: the owner gives the call back as soon as it can serve nobody. `key` is
-    the call's own in books of calls (see `Receipt`).
+    the call's own in books of calls (see `Receipt`), `held` what it holds of its budgets, where somebody says so.
     `ticket` belongs to the owner, and so does `sent`: how many attempts went out, less those for which certainly no
     work was done.
     """
@@ -57,6 +66,7 @@ class Call:
         "deltas",
         "elsewhere",
         "flow",
+        "held",
         "key",
         "outcome",
         "priority",
@@ -78,10 +88,12 @@ class Call:
         agent: bool = True,
         elsewhere: bool = False,
         key: str = "",
+        held: Held | None = None,
     ) -> None:
         self.request = request
         self.flow = flow
         self.key = key
+        self.held = held
         self.priority = priority
         self.deadline = deadline
         self.deltas = deltas
@@ -158,20 +170,29 @@ class Receipt:
     """What a caller can know of its call even when it was cancelled. It gives it to `ModelPort.call`, empty.
 
     A port that goes from one backend to the next makes several calls of one; then it tells of all. `key` says which
-    call it is, for ever, in every book that is kept of calls; empty where nobody keeps one.
+    call it is, for ever, in every book that is kept of calls; empty where nobody keeps one. `held` is what the call
+    holds of its budgets.
     """
 
-    __slots__ = ("_sent_before", "call", "key")
+    __slots__ = ("_calls", "_sent_before", "call", "held", "key")
 
-    def __init__(self, key: str = "") -> None:
+    def __init__(self, key: str = "", held: Held | None = None) -> None:
         self.key = key
+        self.held = held
         self.call: Call | None = None
+        self._calls = 0
         self._sent_before = False
 
     def hold(self, call: Call) -> None:
         """The next call made for the same request; the one before it, if there was one, has ended."""
         self._sent_before = self.sent or False
+        self._calls += 1
         self.call = call
+
+    @property
+    def next_key(self) -> str:
+        """The key of the next call made for the request: `key`, and with a number for every further one."""
+        return f"{self.key}+{self._calls}" if self.key and self._calls else self.key
 
     @property
     def sent(self) -> bool | None:
@@ -255,7 +276,8 @@ class OwnerPort:
             deadline=deadline,
             agent=self._agent,
             elsewhere=elsewhere,
-            key="" if receipt is None else receipt.key,
+            key="" if receipt is None else receipt.next_key,
+            held=None if receipt is None else receipt.held,
         )
         if receipt is not None:
             receipt.hold(call)
@@ -297,7 +319,8 @@ class OwnerPort:
             restartable=restartable,
             agent=self._agent,
             elsewhere=elsewhere,
-            key="" if receipt is None else receipt.key,
+            key="" if receipt is None else receipt.next_key,
+            held=None if receipt is None else receipt.held,
         )
         if receipt is not None:
             receipt.hold(call)

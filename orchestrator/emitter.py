@@ -31,11 +31,12 @@ class Emitter:
         if not hooks:
             return
         endpoint = ticket.endpoint
+        call = ticket.call
         transition = Transition(
             kind,
             at,
             self._backend,
-            ticket.call.flow,
+            call.flow,
             ticket.priority,
             "" if endpoint is None else endpoint.name,
             ticket.attempts,
@@ -44,8 +45,12 @@ class Emitter:
             seconds,
             ticket.held_by,
             usage,
-            ticket.call.request.model,
-            ticket.call.key,
+            call.request.model,
+            call.key,
+            call.sent > 0,
+            ticket.whole_input,
+            ticket.max_output,
+            call.held,
         )
         for hook in hooks:
             hook(transition)

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from agents.messages import Usage
-from agents.port import Flow, Priority
+from agents.port import Flow, Held, Priority
 
 TransitionKind = Literal["queued", "started", "first_token", "attempt_failed", "retrying", "finished"]
 
@@ -24,7 +24,9 @@ class Transition(Struct, frozen=True, gc=False):
     `seconds` the time since dispatch (`first_token`, `attempt_failed`) or since arrival (`finished`).
     `held_by` names what the call last waited for: a limit, `fair_order`, or nothing. `model` is what the backend calls
     it, `key` the call's own (`agents.port.Receipt`). `usage` is as the provider reported it for this attempt (on
-    `attempt_failed`, and on `finished` with the answer), None where nothing was reported.
+    `attempt_failed`, and on `finished` with the answer), None where nothing was reported. `worked` says whether a provider may have worked on the
+    call by now; `input` and `output` are the tokens that limits count for it before more is known, upper bounds; `held`
+    is what it holds of its budgets.
     """
 
     kind: TransitionKind
@@ -41,6 +43,10 @@ class Transition(Struct, frozen=True, gc=False):
     usage: Usage | None = None
     model: str = ""
     key: str = ""
+    worked: bool = False
+    input: int = 0
+    output: int = 0
+    held: Held | None = None
 
 
 ALL_KINDS: tuple[TransitionKind, ...] = get_args(TransitionKind)

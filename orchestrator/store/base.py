@@ -235,8 +235,9 @@ class CallRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `key` is the call's own for ever: `run/step/attempt` for an agent's, one made up for a client's. Times are seconds
     since the epoch; `waited` and `held_by` are what it waited for, `sent` when its last attempt went out (0: none did).
-    Tokens are None where the provider did not say; `unknown_*` were reserved for it and may have been used.
-    `retried` is how many attempts failed before the last one.
+    Tokens are None where the provider did not say, and 0 where it certainly did no work; `unknown_*` were reserved for
+    the call and may have been used. `held_*` is what limits counted for it while nothing was known: upper bounds of one
+    attempt. `retried` is how many attempts failed before the last one.
     """
 
     key: str
@@ -262,10 +263,15 @@ class CallRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     micro_dollars: int | None = None
     unknown_tokens: int = 0
     unknown_micro_dollars: int = 0
+    held_input: int = 0
+    held_output: int = 0
 
 
 class SpentRow(Struct, frozen=True, kw_only=True):
-    """What a tenant's calls of one day (UTC, `2026-01-31`) came to."""
+    """What a tenant's calls that arrived on one day (UTC, `2026-01-31`) came to.
+
+    Calls of which nothing more is known yet are not among `calls`, and what was reserved for them is unknown.
+    """
 
     tenant: str
     day: str
@@ -279,18 +285,23 @@ class SpentRow(Struct, frozen=True, kw_only=True):
 class SentRow(Struct, frozen=True, kw_only=True):
     """What went to one endpoint for one tenant in a slot of time that begins at `at` (seconds since the epoch).
 
-    Calls that were sent and of which nothing more is known count in `calls` and in `open`, and in no tokens.
+    `calls` counts every attempt that was sent, `open` those calls of which nothing more is known. `input` (with
+    `cached`, the part of it that was read from a cache) and `output` are as reported, or as held where nothing was;
+    `held_*` are as held for all. Everything counts in the slot in which its call's last attempt was sent, but output
+    in the one in which the call ended: it came in between, and a limit may count it as it is produced.
     """
 
     backend: str
     endpoint: str
     tenant: str
     at: float
-    calls: int
-    open: int
-    input: int
-    cached: int
-    output: int
+    calls: int = 0
+    open: int = 0
+    input: int = 0
+    cached: int = 0
+    output: int = 0
+    held_input: int = 0
+    held_output: int = 0
 
 
 class Ledger(Protocol):
@@ -312,6 +323,13 @@ class Ledger(Protocol):
 
     async def flush(self) -> None:
         """Returns when all that was handed over before is durable. Raises `StoreError` where it is not."""
+        ...
+
+    async def end_open(self, at: float) -> int:
+        """Ends all calls that are open as `lost`: nobody learns any more what became of them. How many there were.
+
+        For when a daemon starts, before its own calls. What was reserved for them stays spent.
+        """
         ...
 
     async def spent(self, since: str = "") -> list[SpentRow]:
