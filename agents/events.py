@@ -43,7 +43,8 @@ class _Event(Struct, frozen=True, kw_only=True, tag_field="type"):
 class RunCreated(_Event, frozen=True, kw_only=True, tag="run_created"):
     """The run exists: its agent, what it adds to the session's transcript, and its own grant of budget.
 
-    The first run of a session brings the whole transcript that it starts from. `tenant`, `job`, `priority` (a value of
+    The first run of a session brings the whole transcript that it starts from; the first `opening` messages of it (the
+    system prompt and the demonstration) are never replaced by a summary. `tenant`, `job`, `priority` (a value of
     `agents.port.Priority`, None for its tenant's) and `expiry` (seconds since the epoch) are what whoever takes the run
     up needs to know, and so is `who`: the agent as it was asked for, as JSON, in the words of whoever created the run.
     """
@@ -53,6 +54,7 @@ class RunCreated(_Event, frozen=True, kw_only=True, tag="run_created"):
     model: str
     messages: tuple[Message, ...]
     limits: Limits
+    opening: int = 0
     session: str = ""
     tenant: str = ""
     job: str = ""
@@ -109,7 +111,8 @@ class ModelReplied(_Event, frozen=True, kw_only=True, tag="model_replied"):
 class ModelFailed(_Event, frozen=True, kw_only=True, tag="model_failed"):
     """The model call ended without a reply: not a round. What stays reserved as unknown is named.
 
-    `kind` is the error's; `lost` where the executor went away before the end, so that nobody knows how it ended.
+    `micro_dollars` is None where cost is unknown, and 0 where the provider certainly did no work. `partial` is what
+    came of the answer. `kind` is the error's; `lost` where the executor went away, so that nobody knows how it ended.
     """
 
     step: int
@@ -120,6 +123,7 @@ class ModelFailed(_Event, frozen=True, kw_only=True, tag="model_failed"):
     micro_dollars: int | None = None
     unknown_tokens: int = 0
     unknown_micro_dollars: int = 0
+    partial: str = ""
     purpose: Purpose = "step"
 
 

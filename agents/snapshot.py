@@ -38,8 +38,9 @@ class RunSnapshot(Struct, frozen=True, kw_only=True):
     `messages` is the transcript as the next request of the model has it, the session's earlier runs included, without
     what is `open_step`'s and without the `inbox`: messages from outside that no request has had yet. `opening` is how
     many messages lead it that no summary ever stands for. `open_request` is a model call whose end is not known.
-    `used` and `unknown` are what the run's own scope holds. `resumes` counts since the last newly sealed step, and so does
-    `attempts`: model calls that were announced, whatever their purpose.
+    `context` is what the provider counted of the transcript up to its last answer, in tokens; None where it did not
+    say, or a summary has shortened it since. `used` and `unknown` are what the run's own scope holds. `resumes` counts
+    since the last newly sealed step, and so does `attempts`: model calls that were announced, whatever their purpose.
     """
 
     created: RunCreated
@@ -50,6 +51,7 @@ class RunSnapshot(Struct, frozen=True, kw_only=True):
     inbox: tuple[str, ...] = ()
     open_step: StepSnapshot | None = None
     open_request: ModelRequested | None = None
+    context: int | None = None
     rounds: int = 0
     tool_calls: int = 0
     usage: Usage = Usage()

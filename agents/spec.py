@@ -13,6 +13,9 @@ from agents.tools import InvalidTool, Tool
 DEFAULT_MAX_TOKENS: Final = 4096
 """What an answer may take where a budget has to reserve for it and nobody said how long it may be."""
 
+DEFAULT_KEEP: Final = 12
+"""How many messages stay as they are when a transcript is shortened."""
+
 
 class AgentSpec(Struct, frozen=True, kw_only=True):
     """One agent. Raises `InvalidLimits` or `InvalidTool` for what makes no sense.
@@ -20,7 +23,8 @@ class AgentSpec(Struct, frozen=True, kw_only=True):
     `demonstration` are turns shown before the task, as if they had happened (small models learn a tool's use from
     them). `max_tokens` bounds one answer. `output_floor` is the least number of output tokens worth asking for where a
     budget is nearly spent. `on_tool_error` says whether a failing tool call is an observation for the model or ends
-    the run. `tool_concurrency` bounds how many calls of one answer run at once.
+    the run. `tool_concurrency` bounds how many calls of one answer run at once. A transcript of `compact_at` input
+    tokens is shortened by a summary, but for its last `compact_keep` messages; None leaves it whole.
     """
 
     name: str
@@ -39,11 +43,13 @@ class AgentSpec(Struct, frozen=True, kw_only=True):
     on_tool_error: Literal["observe", "stop"] = "observe"
     tool_concurrency: int = 8
     extra: Mapping[str, Any] = {}
+    compact_at: int | None = None
+    compact_keep: int = DEFAULT_KEEP
 
     def __post_init__(self) -> None:
-        for field in ("max_tokens", "output_floor", "tool_concurrency"):
+        for field in ("max_tokens", "output_floor", "tool_concurrency", "compact_at", "compact_keep"):
             value = getattr(self, field)
-            if not (value is None and field == "max_tokens") and (type(value) is not int or value < 1):
+            if not (value is None and field in ("max_tokens", "compact_at")) and (type(value) is not int or value < 1):
                 raise InvalidLimits(field, f"a whole number, 1 or more, not {value!r}")
         names = [tool.name for tool in self.tools]
         twice = next((name for name in names if names.count(name) > 1), None)

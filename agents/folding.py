@@ -1,0 +1,255 @@
+"""One run, being folded: what each of its events does to it.
+
+A step stays open until the run has gone on from it: its reply and its results join the transcript when the next model
+call is announced, or when the run has ended. Messages from outside join it with the next step's request, behind the
+results, since that request is the first to have them.
+
+The first end of anything counts. A second result of a call, a reply to a request that has ended, a word for a run that
+is over: such events are evidence, kept in the log, and change nothing.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from agents.answers import CUT_OFF, EXECUTOR_LOST, NOT_STARTED, UNKNOWN_EFFECT
+from agents.budget import Amounts, Limits
+from agents.compaction import summary_message
+from agents.errors import HeadraceError
+from agents.events import (
+    BudgetGranted,
+    CancelRequested,
+    Compacted,
+    Event,
+    Finish,
+    MessageAdded,
+    ModelFailed,
+    ModelReplied,
+    ModelRequested,
+    Refusal,
+    RunCreated,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    ToolFinished,
+    ToolRefused,
+    ToolStarted,
+)
+from agents.messages import Message, Usage
+from agents.snapshot import CallSnapshot, RunSnapshot, StepSnapshot
+
+
+class BrokenLog(HeadraceError):
+    """Events that no run can have written in this order: going on would mean guessing."""
+
+
+def step_messages(step: StepSnapshot) -> tuple[Message, ...]:
+    """A step as the model reads it: its reply, and one answer per call, in order."""
+    answers = (Message("tool", answer_of(call), tool_call_id=call.call.id) for call in step.calls)
+    return step.reply.message, *answers
+
+
+def answer_of(call: CallSnapshot) -> str:
+    """What the model is told of this call, answered or not."""
+    if call.outcome is not None:
+        return call.content
+    if not call.started:
+        return NOT_STARTED
+    return (CUT_OFF if call.repeatable else UNKNOWN_EFFECT).format(why=EXECUTOR_LOST)
+
+
+class Folding:
+    """A run's snapshot while events are added to it; its fields are those of `RunSnapshot`."""
+
+    __slots__ = tuple(RunSnapshot.__struct_fields__)
+
+    created: RunCreated
+    limits: Limits
+    started: float | None
+    messages: list[Message]
+    opening: int
+    inbox: tuple[str, ...]
+    open_step: StepSnapshot | None
+    open_request: ModelRequested | None
+    attempts: int
+    context: int | None
+    rounds: int
+    tool_calls: int
+    usage: Usage
+    micro_dollars: int | None
+    partial: str
+    unknown_effects: tuple[str, ...]
+    used: Amounts
+    unknown: Amounts
+    cancel: CancelRequested | None
+    resumes: int
+    ended: RunEnded | None
+
+    def __init__(self, start: RunSnapshot) -> None:
+        for field in RunSnapshot.__struct_fields__:
+            setattr(self, field, getattr(start, field))
+        self.messages = list(start.messages)
+
+    def freeze(self) -> RunSnapshot:
+        """The snapshot as of now; adding may go on afterwards."""
+        fields = {field: getattr(self, field) for field in RunSnapshot.__struct_fields__}
+        return RunSnapshot(**(fields | {"messages": tuple(self.messages)}))
+
+    def add(self, event: Event) -> None:
+        """One more event of this run."""
+        if self.ended is None:
+            _ADD[type(event)](self, event)
+        elif isinstance(event, MessageAdded):
+            self._message_added(event)
+
+    def _started(self, event: RunStarted) -> None:
+        if self.started is None:
+            self.started = event.at
+
+    def _resumed(self, event: RunResumed) -> None:
+        self.resumes += 1
+
+    def _requested(self, event: ModelRequested) -> None:
+        self._go_on()
+        if event.purpose == "step":
+            self._read_inbox()
+        self.open_request = event
+        self.attempts += 1
+
+    def _replied(self, event: ModelReplied) -> None:
+        request = self._end_request(event)
+        if request is None:
+            return
+        usage = event.reply.usage
+        self._pay(event, usage, event.micro_dollars)
+        if event.purpose == "compact":
+            return
+        self.used += Amounts(rounds=1)
+        self.rounds += 1
+        self.attempts = self.resumes = 0
+        self.context = usage.total
+        message = event.reply.message
+        self.partial = message.content if message.content.strip() else self.partial
+        calls = tuple(CallSnapshot(index=index, call=call) for index, call in enumerate(message.tool_calls))
+        self.open_step = StepSnapshot(number=event.step, reply=event.reply, shrunk_by=request.shrunk_by, calls=calls)
+
+    def _failed(self, event: ModelFailed) -> None:
+        if self._end_request(event) is None:
+            return
+        # Where nothing was used and nothing stays held, the provider did no work, and that costs nothing for certain.
+        idle = event.usage == Usage() and not event.unknown_tokens and not event.unknown_micro_dollars
+        self._pay(event, event.usage, 0 if idle else event.micro_dollars)
+        self.partial = event.partial or self.partial
+
+    def _compacted(self, event: Compacted) -> None:
+        first, last = self.opening, self.opening + event.messages
+        if not 0 < event.messages <= len(self.messages) - first:
+            raise BrokenLog(
+                f"a summary stands for {event.messages} messages of run {event.run}, which has "
+                f"{len(self.messages) - first} that one can stand for"
+            )
+        if self.messages[last : last + 1] and self.messages[last].role == "tool":
+            raise BrokenLog(f"a summary in run {event.run} takes a tool call away from its result")
+        self.messages[first:last] = [summary_message(event.summary)]
+        self.context = None
+
+    def _refused(self, event: ToolRefused) -> None:
+        self._answer(event.step, event.index, event.outcome, event.content, limit=event.limit)
+
+    def _tool_started(self, event: ToolStarted) -> None:
+        call = self._unanswered(event.step, event.index)
+        if call is None:
+            return
+        if not call.started:
+            self.tool_calls += 1
+            self.used += Amounts(tool_calls=1)
+        self._put(replace(call, key=event.key, started=True, repeatable=event.repeatable))
+
+    def _tool_finished(self, event: ToolFinished) -> None:
+        call = self._answer(event.step, event.index, event.outcome, event.content)
+        if call is not None and event.outcome == "unknown_effect":
+            self.unknown_effects += (call.key,)
+
+    def _cancel_requested(self, event: CancelRequested) -> None:
+        if self.cancel is None:
+            self.cancel = event
+
+    def _message_added(self, event: MessageAdded) -> None:
+        self.inbox += (event.content,)
+
+    def _granted(self, event: BudgetGranted) -> None:
+        self.limits = raised(self.limits, event.limits)
+
+    def _ended(self, event: RunEnded) -> None:
+        self._go_on()
+        self.open_request = None
+        self.ended = event
+
+    def _go_on(self) -> None:
+        if self.open_step is not None:
+            self.messages += step_messages(self.open_step)
+            self.open_step = None
+
+    def _read_inbox(self) -> None:
+        self.messages += [Message("user", content) for content in self.inbox]
+        self.inbox = ()
+
+    def _end_request(self, event: ModelReplied | ModelFailed) -> ModelRequested | None:
+        request = self.open_request
+        if request is None or (request.step, request.attempt) != (event.step, event.attempt):
+            return None
+        self.open_request = None
+        return request
+
+    def _pay(self, event: ModelReplied | ModelFailed, usage: Usage, cost: int | None) -> None:
+        tokens = (usage.all_input or 0) + (usage.output or 0)
+        self.used += Amounts(tokens=tokens, micro_dollars=cost or 0)
+        self.unknown += Amounts(tokens=event.unknown_tokens, micro_dollars=event.unknown_micro_dollars)
+        self.usage += usage
+        known = cost is not None and self.micro_dollars is not None
+        self.micro_dollars = (self.micro_dollars or 0) + (cost or 0) if known else None
+
+    def _unanswered(self, number: int, index: int) -> CallSnapshot | None:
+        step = self.open_step
+        if step is None or step.number != number or not 0 <= index < len(step.calls):
+            return None
+        call = step.calls[index]
+        return call if call.outcome is None else None
+
+    def _answer(
+        self, number: int, index: int, outcome: Finish | Refusal, content: str, **more: Any
+    ) -> CallSnapshot | None:
+        call = self._unanswered(number, index)
+        if call is not None:
+            call = replace(call, outcome=outcome, content=content, **more)
+            self._put(call)
+        return call
+
+    def _put(self, call: CallSnapshot) -> None:
+        assert self.open_step is not None
+        calls = self.open_step.calls
+        self.open_step = replace(self.open_step, calls=(*calls[: call.index], call, *calls[call.index + 1 :]))
+
+
+def raised(limits: Limits, grant: Limits) -> Limits:
+    """`limits` with those of the grant in their place, field by field; None leaves a limit as it was."""
+    fields = Limits.__struct_fields__
+    return replace(limits, **{field: getattr(grant, field) for field in fields if getattr(grant, field) is not None})
+
+
+_ADD: Final[dict[type, Callable[[Folding, Any], None]]] = {
+    RunStarted: Folding._started,
+    RunResumed: Folding._resumed,
+    ModelRequested: Folding._requested,
+    ModelReplied: Folding._replied,
+    ModelFailed: Folding._failed,
+    Compacted: Folding._compacted,
+    ToolRefused: Folding._refused,
+    ToolStarted: Folding._tool_started,
+    ToolFinished: Folding._tool_finished,
+    CancelRequested: Folding._cancel_requested,
+    MessageAdded: Folding._message_added,
+    BudgetGranted: Folding._granted,
+    RunEnded: Folding._ended,
+}
