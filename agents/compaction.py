@@ -31,9 +31,9 @@ QUOTED: Final = 4000
 
 ASK: Final = (
     "Stop here for a moment. This conversation becomes too long, and what you write now will stand in the place of all "
-    "that was said so far. Sum it up for whoever goes on with the work and knows nothing else: what was asked for, what "
-    "was done and found out (with the exact names, numbers, paths and identifiers that are needed again), what failed, "
-    "what was decided and why, and what comes next. Say nothing else and use no tools. At most 600 words."
+    "that was said so far. Sum it up for whoever goes on with the work and knows nothing else: what was asked for; "
+    "what was done and found out, with the names, numbers, paths and identifiers that are needed again, exactly; what "
+    "failed; what was decided and why; what comes next. Say nothing else and use no tools. At most 600 words."
 )
 SUMMARY: Final = "What was said before this was too long to keep. This is its summary:\n\n"
 QUOTE: Final = "The last request in it was, word for word:\n\n"

@@ -11,6 +11,7 @@ from agents.budget import Limits
 from agents.errors import InvalidLimits
 from agents.messages import Message
 from agents.money import MILLION
+from agents.spec import DEFAULT_KEEP
 from agents.tools import DEFAULT_GRACE
 from orchestrator.config.numbers import Count, CountOrNone, NotNegative, Positive
 
@@ -44,7 +45,10 @@ class BudgetTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class AgentTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An agent: see `agents.spec.AgentSpec`. An empty `model` is the daemon's default model."""
+    """An agent: see `agents.spec.AgentSpec`. An empty `model` is the daemon's default model.
+
+    Past `compact_at` input tokens a summary takes the place of all but the transcript's last `compact_keep` messages.
+    """
 
     model: str = ""
     system: str = ""
@@ -60,6 +64,8 @@ class AgentTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     on_tool_error: Literal["observe", "stop"] = "observe"
     tool_concurrency: Count = 8
     extra: dict[str, Any] = {}
+    compact_at: Count | None = None
+    compact_keep: Count = DEFAULT_KEEP
 
 
 class ToolTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

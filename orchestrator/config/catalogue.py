@@ -120,6 +120,8 @@ def _agent(name: str, table: AgentTable, tools: Mapping[str, Tool], default: str
         on_tool_error=table.on_tool_error,
         tool_concurrency=table.tool_concurrency,
         extra=table.extra,
+        compact_at=table.compact_at,
+        compact_keep=table.compact_keep,
     )
 
 

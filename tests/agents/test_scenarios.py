@@ -247,7 +247,7 @@ async def test_a_model_client_that_raises_after_the_deadline_is_a_timeout(
     assert result.reason is StopReason.TIMEOUT
 
 
-@pytest.mark.parametrize("field", ["max_tokens", "output_floor", "tool_concurrency"])
+@pytest.mark.parametrize("field", ["max_tokens", "output_floor", "tool_concurrency", "compact_at", "compact_keep"])
 @pytest.mark.parametrize("value", [0, -1, 1.5, True])
 def test_an_agent_that_makes_no_sense_names_the_field(field: str, value: Any) -> None:
     """An agent's own numbers are checked like limits; two tools of one name are refused as well."""

@@ -116,6 +116,8 @@ FULL: dict[str, Any] = {
             "on_tool_error": "stop",
             "tool_concurrency": 2,
             "extra": {"user": "me"},
+            "compact_at": 9000,
+            "compact_keep": 6,
         },
         "any": {"model": "whatever"},
     },

@@ -226,6 +226,7 @@ def test_an_agent_is_what_its_table_says() -> None:
     assert [message.role for message in writer.demonstration] == ["user", "assistant"]
     assert (writer.on_tool_error, writer.tool_concurrency, writer.tool_choice) == ("stop", 2, "auto")
     assert (writer.response_format, writer.extra, writer.seed) == ({"type": "text"}, {"user": "me"}, 7)
+    assert (writer.compact_at, writer.compact_keep) == (9000, 6)
 
 
 def test_tenants_have_their_priorities() -> None:
