@@ -6,11 +6,12 @@
 | no key where one is asked for, or one that does not hold       | 401    | `WWW-Authenticate` says how to send it |
 | a foreign page or host name                                    | 403    | see `guard`                           |
 | another tenant's name, what only an admin's key may            | 403    | the key is good, and not for this     |
-| no such path, run, job, agent or model                         | 404    |                                       |
+| no such path, run, session, job, agent or model                | 404    |                                       |
 | the path knows no such method                                  | 405    | `Allow` names those it knows          |
 | the body did not arrive in time                                | 408    | the client was slow, and only it      |
 | an id exists already, an upload's offset is not the next one   | 409    | the client's picture is out of date   |
 | a job has ended, or has not, or has all its inputs             | 409    | likewise                              |
+| a run of the session is open, or its log cannot be gone on with | 409    | likewise                              |
 | more bytes, or a larger call, than could ever be let in        | 413    | the same again fails again            |
 | the tenant's queue is full; the provider throttled to the end  | 429    | slow down: `Retry-After`              |
 | the tenant's budget is spent                                   | 429    | not again: `x-should-retry: false`    |
@@ -18,8 +19,9 @@
 | the provider refuses this daemon's key or account              | 502    | not the client's fault, nor in its reach |
 | the provider failed, broke off or fell silent, to the last try | 502    | it serves, and served this one badly  |
 | draining, no endpoint can serve, the owner has ended           | 503    | try again, later or elsewhere         |
+| another daemon has the store, or is taking the session over    | 503    | likewise                              |
 | a deadline or a clock ran out                                  | 504    | the answer did not come in time       |
-| the daemon's disk is full or read-only                         | 507    | whoever operates it has to look       |
+| the daemon's disk is full or read-only, its store is damaged   | 507    | whoever operates it has to look       |
 
 A deadline is 504 and not 408: 408 says that the *client* was slow to send, and some clients then send again at once.
 A provider's refusal of the request itself is 400 (413 where it says so) whatever its own status was: a provider's 401
@@ -54,6 +56,7 @@ STATUS: Final[Mapping[str, int]] = {
     "foreign_origin": 403,
     "not_found": 404,
     "unknown_run": 404,
+    "unknown_session": 404,
     "unknown_job": 404,
     "unknown_agent": 404,
     "unknown_model": 404,
@@ -63,6 +66,11 @@ STATUS: Final[Mapping[str, int]] = {
     "duplicate_job": 409,
     "wrong_offset": 409,
     "job_conflict": 409,
+    "run_over": 409,
+    "session_busy": 409,
+    "duplicate_session": 409,
+    "conflict": 409,
+    "unknown_event": 409,
     "too_large": 413,
     "body_too_large": 413,
     "queue_full": 429,
@@ -74,10 +82,15 @@ STATUS: Final[Mapping[str, int]] = {
     "overloaded": 503,
     "unavailable": 503,
     "owner_closed": 503,
+    "fenced": 503,
+    "store_locked": 503,
+    "store_closed": 503,
     "queue_timeout": 504,
     "call_timeout": 504,
     "wrong_version": 505,
     "storage_error": 507,
+    "store_error": 507,
+    "journal_lost": 507,
 }
 
 INTERNAL: Final = ErrorBody(kind="internal_error", message="something went wrong inside; the daemon's log says what")

@@ -1,4 +1,8 @@
-"""Runs over HTTP: started, listed, looked at, waited for, followed, cancelled."""
+"""Runs over HTTP: started, listed, looked at, waited for, followed, told, granted more, cancelled.
+
+What is said to a run (`messages`, `grant`, `cancel`) is in its log when it is answered. Events are numbered by their
+session, so a client that comes back with the `Last-Event-ID` it had goes on there, also at the next daemon.
+"""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -19,19 +23,24 @@ from orchestrator.api.scoping import own_run, run_for
 from orchestrator.api.services import Observed, Runs, Services
 from orchestrator.api.streams import EventStream, ServerEvent, last_event_id
 from orchestrator.views.runs import RunDetail, RunPage, RunRequest, RunView
+from orchestrator.views.sessions import GrantRequest, MessageRequest
 
 LONGEST_WAIT = 3600.0
 
 EVENT_TYPES = {
     "run_created": events.RunCreated,
     "run_started": events.RunStarted,
+    "run_resumed": events.RunResumed,
     "model_requested": events.ModelRequested,
     "model_replied": events.ModelReplied,
     "model_failed": events.ModelFailed,
+    "compacted": events.Compacted,
     "tool_refused": events.ToolRefused,
     "tool_started": events.ToolStarted,
     "tool_finished": events.ToolFinished,
     "cancel_requested": events.CancelRequested,
+    "message_added": events.MessageAdded,
+    "budget_granted": events.BudgetGranted,
     "run_ended": events.RunEnded,
 }
 
@@ -44,6 +53,7 @@ class RunsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     )
     tenant: str = ""
     job: str = ""
+    session: str = ""
     cursor: Annotated[str, Meta(description="the `next` of the page before")] = ""
     size: Annotated[int, Meta(ge=1, le=1000, description="runs on a page")] = 100
 
@@ -95,6 +105,7 @@ def routes(services: Services) -> list[Route]:
             observed=query.state,
             tenant=query.tenant,
             job=query.job,
+            session=query.session,
             cursor=query.cursor,
             size=query.size,
             within=within,
@@ -105,6 +116,12 @@ def routes(services: Services) -> list[Route]:
 
     async def cancel(request: Request, query: CancelQuery) -> RunView:
         return await runs.cancel(await own(request), query.reason)
+
+    async def tell(request: Request, body: MessageRequest) -> RunView:
+        return await runs.message(await own(request), body.content, key=body.key)
+
+    async def grant(request: Request, body: GrantRequest) -> RunView:
+        return await runs.grant(await own(request), body.limits, key=body.key)
 
     async def follow(request: Request, query: EventsQuery) -> EventStream:
         # an unknown run is an answer of its own, not the end of a stream
@@ -120,7 +137,7 @@ def routes(services: Services) -> list[Route]:
             body=RunRequest,
             answer=RunView,
             status=201,
-            errors=(403, 404, 409, 429, 503),
+            errors=(403, 404, 409, 429, 503, 507),
         ).route(),
         Operation("GET", "/api/runs", page, "List runs, the newest first", query=RunsQuery, answer=RunPage).route(),
         Operation(
@@ -141,6 +158,24 @@ def routes(services: Services) -> list[Route]:
             query=CancelQuery,
             answer=RunView,
             errors=(404,),
+        ).route(),
+        Operation(
+            "POST",
+            "/api/runs/{run}/messages",
+            tell,
+            "Say something to a run, which its model reads with the next request",
+            body=MessageRequest,
+            answer=RunView,
+            errors=(404, 409, 507),
+        ).route(),
+        Operation(
+            "POST",
+            "/api/runs/{run}/grant",
+            grant,
+            "Give a run other limits of its own while it works",
+            body=GrantRequest,
+            answer=RunView,
+            errors=(404, 409, 507),
         ).route(),
         Operation(
             "GET",

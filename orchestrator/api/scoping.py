@@ -1,7 +1,7 @@
 """What of the daemon is there for a client: its own tenant's part, or everything for an admin.
 
-Another tenant's run or job is answered exactly like one that nobody knows. What remains visible of others: an id that
-somebody else has taken cannot be taken again (409), since ids are one space for the whole daemon.
+Another tenant's run, session or job is answered exactly like one that nobody knows. What remains visible of others: an
+id that somebody else has taken cannot be taken again (409), since ids are one space for the whole daemon.
 """
 
 import msgspec
@@ -9,11 +9,13 @@ import msgspec
 from agents.port import Priority
 from agents.runtime import UnknownRun
 from orchestrator.api.identity import Client
-from orchestrator.api.services import Jobs, Runs, Services
+from orchestrator.api.services import Jobs, Runs, Services, Sessions
 from orchestrator.jobs.errors import UnknownJob
+from orchestrator.store.errors import UnknownSession
 from orchestrator.views.jobs import LIVE_PHASES, JobList, JobRequest, JobView
 from orchestrator.views.queue import BackendView, CapabilitiesView, QueueView
 from orchestrator.views.runs import PriorityName, RunRequest, RunView
+from orchestrator.views.sessions import SessionDetail
 
 _NAMES: dict[Priority, PriorityName] = {
     Priority.INTERACTIVE: "interactive",
@@ -27,6 +29,14 @@ async def own_run(runs: Runs, client: Client, run: str) -> RunView:
     view = await runs.view(run)
     if not client.sees(view.tenant):
         raise UnknownRun(f"there is no run {run}")
+    return view
+
+
+async def own_session(sessions: Sessions, client: Client, session: str) -> SessionDetail:
+    """The session, if it is there for this client. Raises `UnknownSession`."""
+    view = await sessions.view(session)
+    if not client.sees(view.tenant):
+        raise UnknownSession(f"there is no session {session}")
     return view
 
 

@@ -5,7 +5,27 @@ import sys
 import typer
 
 from agents.errors import HeadraceError
-from orchestrator.cli import cancel, check, config, demo, events, init, job, keys, ps, run, serve, show, simulate, top
+from orchestrator.cli import (
+    archive,
+    cancel,
+    check,
+    config,
+    demo,
+    events,
+    grant,
+    init,
+    job,
+    keys,
+    prune,
+    ps,
+    run,
+    serve,
+    sessions,
+    show,
+    simulate,
+    tell,
+    top,
+)
 from orchestrator.cli.exits import INTERRUPTED, USAGE, complain
 from orchestrator.garbage import tune_collector
 from orchestrator.version import version as installed_version
@@ -25,6 +45,12 @@ app.command("ps", epilog=ps.EXAMPLES)(ps.ps)
 app.command("show", epilog=show.EXAMPLES)(show.show)
 app.command("events", epilog=events.EXAMPLES)(events.events)
 app.command("cancel", epilog=cancel.EXAMPLES)(cancel.cancel)
+app.command("tell", epilog=tell.EXAMPLES)(tell.tell)
+app.command("grant", epilog=grant.EXAMPLES)(grant.grant)
+app.command("sessions", epilog=sessions.EXAMPLES)(sessions.sessions)
+app.command("export", epilog=archive.EXPORT_EXAMPLES)(archive.export)
+app.command("import", epilog=archive.IMPORT_EXAMPLES)(archive.import_)
+app.command("prune", epilog=prune.EXAMPLES)(prune.prune)
 app.command("top", epilog=top.EXAMPLES)(top.top)
 app.command("check", epilog=check.EXAMPLES)(check.check)
 app.add_typer(config.app, name="config")

@@ -1,17 +1,17 @@
 """`headrace keys`: who may use the daemon. It changes a file in the daemon's data folder, which need not run."""
 
-import re
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 from msgspec import Struct
 
+from orchestrator.cli.amounts import seconds_of
 from orchestrator.cli.connect import Json
 from orchestrator.cli.exits import DONE, say
-from orchestrator.cli.options import PriorityOption, WrongOption
+from orchestrator.cli.options import PriorityOption
 from orchestrator.cli.render import age, cells, columns, print_json, print_table, print_text
 from orchestrator.config import find
 from orchestrator.config.decode import load
@@ -25,9 +25,6 @@ ConfigOption = Annotated[
     Path | None, typer.Option("--config", help="The daemon's configuration; otherwise the one it would take.")
 ]
 DataDir = Annotated[Path | None, typer.Option(help="The daemon's data folder; otherwise the configuration's.")]
-
-_UNITS: Final = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
-_MOST_SECONDS: Final = 100 * 366 * 86_400
 
 
 class KeyView(Struct, frozen=True, kw_only=True):
@@ -78,7 +75,7 @@ def add(
     export HEADRACE_KEY=$(headrace keys add ops --admin --expires 30d)
     """
     folder, now = _folder(config, data_dir), time.time()
-    until = None if expires is None else now + seconds_of(expires)
+    until = None if expires is None else now + seconds_of("--expires", expires)
     role: Role = "admin" if admin else "tenant"
 
     def change(ring: KeyRing) -> tuple[KeyRing, NewKey]:
@@ -131,15 +128,6 @@ def revoke(
     else:
         print_text(f"{record.id} of tenant {record.tenant} is revoked")
     raise typer.Exit(DONE)
-
-
-def seconds_of(text: str) -> float:
-    """A duration like 12h, 30d or 4w in seconds. Raises `WrongOption`."""
-    found = re.fullmatch(r"(\d{1,6})([mhdw])", text)
-    seconds = 0 if found is None else int(found[1]) * _UNITS[found[2]]
-    if not 0 < seconds <= _MOST_SECONDS:
-        raise WrongOption(f"--expires: a number with m, h, d or w behind it, as 30d, at most 100 years; not {text!r}")
-    return float(seconds)
 
 
 def _folder(config: Path | None, folder: Path | None) -> Path:

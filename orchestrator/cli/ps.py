@@ -24,6 +24,7 @@ Examples:
   headrace ps                             what is pending or running, the newest first
   headrace ps --all --tenant web -n 200   with those that ended
   headrace ps --state failed --job job-7
+  headrace ps --all --session letters
   headrace ps --all --lines | jq -r 'select(.reason == "max_rounds") | .run'
 """
 
@@ -48,6 +49,7 @@ def ps(
     ] = None,
     tenant: Annotated[str, typer.Option(help="Only this tenant's.")] = "",
     job: Annotated[str, typer.Option(help="Only those of this job.")] = "",
+    session: Annotated[str, typer.Option(help="Only those of this session.")] = "",
     number: Annotated[int, typer.Option("--number", "-n", min=0, help="Runs at most; 0 is all of them.")] = 50,
     json: Json = False,
     lines: Annotated[bool, typer.Option("--lines", help="Print each run as JSON on a line of its own.")] = False,
@@ -61,7 +63,9 @@ def ps(
         kept: list[RunView] = []
         while True:
             size = min(_PAGE, number - shown) if number else _PAGE
-            page = await client.runs(observed=observed, tenant=tenant, job=job, cursor=page.next, size=size)
+            page = await client.runs(
+                observed=observed, tenant=tenant, job=job, session=session, cursor=page.next, size=size
+            )
             shown += len(page.runs)
             if lines:
                 for run in page.runs:
@@ -79,7 +83,7 @@ def ps(
             print_table(runs_table(kept, time.time()))
         else:
             say("no run is under way" if not every and not state else "no run matches")
-        _summary(shown, page, narrowed=bool(state or tenant or job), every=every)
+        _summary(shown, page, narrowed=bool(state or tenant or job or session), every=every)
         return DONE
 
     raise typer.Exit(speak(url, work))

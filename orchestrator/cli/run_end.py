@@ -10,6 +10,7 @@ from rich.text import Text
 from agents.events import NextStep
 from agents.lifecycle import State
 from agents.messages import Message
+from agents.money import MILLION
 from orchestrator.cli.exits import complain, say
 from orchestrator.cli.progress import duration
 from orchestrator.cli.render import age, brief, clean, facts, money, tokens
@@ -22,6 +23,15 @@ _OPTIONS: Final = {
     "micro_dollars": "--dollars",
     "timeout": "--timeout",
 }
+
+_GRANTS: Final = {
+    "rounds": "rounds",
+    "tool_calls": "tool-calls",
+    "tokens": "tokens",
+    "micro_dollars": "dollars",
+    "timeout": "timeout",
+}
+"""What `--grant` calls each limit."""
 
 _HELP: Final[Mapping[NextStep, str]] = {
     "retry": "starting it again may help",
@@ -40,8 +50,19 @@ def next_words(detail: RunDetail) -> str:
     """What helps, empty where nothing does."""
     if detail.next == "raise_limit":
         option = _OPTIONS.get(detail.limit, "--max-tokens" if detail.reason == "output_limit" else "")
-        return f"raise {option or 'the limit'} and start it again"
+        return f"raise {option or 'the limit'} and start it again{_go_on(detail)}"
     return _HELP.get(detail.next, "")
+
+
+def _go_on(detail: RunDetail) -> str:
+    """How a session goes on whose run was stopped by a limit of its own."""
+    if not detail.session or detail.scope != "run" or detail.limit not in _GRANTS or detail.allowed is None:
+        return ""
+    more = 2 * detail.allowed / (MILLION if detail.limit == "micro_dollars" else 1)
+    return (
+        f", or go on where it stopped: headrace run --session {detail.session} --continue "
+        f"--grant {_GRANTS[detail.limit]}={more or 1:.15g}"
+    )
 
 
 def used_words(run: RunView) -> str:
@@ -80,6 +101,7 @@ def detail_table(detail: RunDetail, now: float) -> Table:
             table.add_row(name, Text(clean(value)))
 
     fact("run", detail.run)
+    fact("session", detail.session if detail.session != detail.run else "")
     fact("state", state_words(detail))
     fact("message", detail.message)
     fact("next", next_words(detail) if detail.reason is not None else "")

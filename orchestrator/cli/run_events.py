@@ -5,13 +5,17 @@ from typing import Final
 import msgspec
 
 from agents.events import (
+    BudgetGranted,
     CancelRequested,
+    Compacted,
     Event,
+    MessageAdded,
     ModelFailed,
     ModelReplied,
     ModelRequested,
     RunCreated,
     RunEnded,
+    RunResumed,
     RunStarted,
     ToolFinished,
     ToolRefused,
@@ -20,10 +24,22 @@ from agents.events import (
     decode,
 )
 from agents.messages import ToolCall
+from orchestrator.cli.amounts import limit_words
 from orchestrator.cli.render import brief, tokens
 
 _LONG: Final = 400
-_PASSING: Final = (ModelReplied, ModelFailed, ToolRefused, ToolStarted, ToolFinished, CancelRequested)
+_PASSING: Final = (
+    RunResumed,
+    ModelReplied,
+    ModelFailed,
+    Compacted,
+    ToolRefused,
+    ToolStarted,
+    ToolFinished,
+    CancelRequested,
+    MessageAdded,
+    BudgetGranted,
+)
 
 
 class EventWords:
@@ -43,12 +59,12 @@ class EventWords:
     def passing(self, event: Event) -> str:
         """The line for somebody who watches the run, empty where there is nothing to see."""
         line = self.words(event)
-        if isinstance(event, ModelReplied) and not event.reply.message.tool_calls:
-            return ""  # the answer itself is about to be printed
+        if isinstance(event, ModelReplied) and (event.purpose != "step" or not event.reply.message.tool_calls):
+            return ""  # the answer itself is about to be printed, and what a summary does is told next
         return line if isinstance(event, _PASSING) else ""
 
     def words(self, event: Event) -> str:
-        if isinstance(event, ModelReplied):
+        if isinstance(event, ModelReplied) and event.purpose == "step":
             self._calls = event.reply.message.tool_calls
             return _replied(event)
         if isinstance(event, ToolStarted):
@@ -58,9 +74,13 @@ class EventWords:
         return _plain(event)
 
 
+def _step(event: ModelRequested | ModelReplied | ModelFailed) -> str:
+    return f"step {event.step}{', to shorten the transcript' if event.purpose == 'compact' else ''}"
+
+
 def _replied(event: ModelReplied) -> str:
     message, calls = event.reply.message, event.reply.message.tool_calls
-    line = f"step {event.step}: {tokens(event.reply.usage)}"
+    line = f"{_step(event)}: {tokens(event.reply.usage)}"
     if calls:
         names = ", ".join(call.name for call in calls)
         line += f"; asks for {brief(names, 80)}"
@@ -75,21 +95,37 @@ def _plain(event: Event) -> str:
             return f"created: agent {event.agent}, model {event.model or 'the default'}"
         case RunStarted():
             return "started"
+        case RunResumed():
+            return "taken up again where it was left"
+        case CancelRequested():
+            return f"{event.source} asked for its end ({event.reason})"
+        case MessageAdded():
+            return f"told: {brief(event.content)}"
+        case BudgetGranted():
+            return f"granted: {limit_words(event.limits)}"
+        case RunEnded():
+            return f"ended: {event.state}, {event.reason}{f': {brief(event.message, _LONG)}' if event.message else ''}"
+        case _:
+            return _of_a_step(event)
+
+
+def _of_a_step(event: Event) -> str:
+    match event:
+        case ModelReplied():
+            return _replied(event)
         case ModelRequested():
             again = f", attempt {event.attempt}" if event.attempt > 1 else ""
             shrunk = (
                 f", {event.max_tokens} tokens at most, which is what the budget has left" if event.shrunk_by else ""
             )
-            return f"step {event.step}: asks the model{again}{shrunk}"
+            return f"{_step(event)}: asks the model{again}{shrunk}"
         case ModelFailed():
-            return f"step {event.step}: the model call failed: {event.kind}: {brief(event.message, _LONG)}"
+            return f"{_step(event)}: the model call failed: {event.kind}: {brief(event.message, _LONG)}"
+        case Compacted():
+            return f"a summary stands for {event.messages:,} messages from here on: {brief(event.summary)}"
         case ToolRefused():
             return f"step {event.step}: {event.name} not run ({event.outcome}): {brief(event.content)}"
         case ToolFinished():
             return f"step {event.step}: {event.name} -> {event.outcome}: {brief(event.content)}"
-        case CancelRequested():
-            return f"{event.source} asked for its end ({event.reason})"
-        case RunEnded():
-            return f"ended: {event.state}, {event.reason}{f': {brief(event.message, _LONG)}' if event.message else ''}"
         case _:
             raise AssertionError(event)

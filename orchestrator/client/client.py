@@ -27,6 +27,9 @@ from orchestrator.views.jobs import LIVE_PHASES, JobView
 EVENT_BYTES: Final = 64 * 1024 * 1024
 """One event at most: a reply with its tool calls, or the transcript a run starts from."""
 
+RUN_ENDED: Final = "run_ended"
+"""The name of the event behind which a run has none."""
+
 
 class Client(Requests):
     """One daemon. Made by `open_client`. `tell` may be replaced, as when a display takes the terminal over."""
@@ -45,21 +48,30 @@ class Client(Requests):
         return Comeback(self._gone_seconds, self._outage, lambda: self._wire.met)
 
     async def events(self, run: str, after: int = 0, *, follow: bool = True) -> AsyncGenerator[tuple[int, bytes], None]:
-        """The run's events behind number `after`, as JSON; with `follow` new ones as they come, until it has ended."""
+        """The run's events behind number `after`, as JSON; with `follow` new ones as they come, until it has ended.
+
+        The numbers are the session's, so they need not begin with 1.
+        """
         comeback = self.comeback()
         path = path_of("runs", run, "events")
+        over = False
         while True:
+            seen = after
             try:
                 async with aclosing(self._events(path, after, comeback, follow)) as events:
-                    async for number, data in events:
+                    async for name, number, data in events:
+                        if number <= after:
+                            continue
                         after = number
                         yield number, data
-                if not follow:
+                        if name == RUN_ENDED:
+                            return
+                if not follow or (over and after == seen):
                     return
-                detail = await self.run(run)
-                if detail.reason is not None and detail.events <= after:
-                    return
-                await comeback.lost(DaemonLost(f"the daemon at {self.url} ended the stream of events"))
+                # A run may have ended since its stream did, and whoever lost its log may never say so in it.
+                over = (await self.run(run)).reason is not None
+                if not over:
+                    await comeback.lost(DaemonLost(f"the daemon at {self.url} ended the stream of events"))
             except ClientError as error:
                 await self._bear(error, comeback)
 
@@ -69,7 +81,7 @@ class Client(Requests):
         while True:
             try:
                 async with aclosing(self._events(path_of("jobs", job, "events"), 0, comeback, True)) as events:
-                    async for _, data in events:
+                    async for _, _, data in events:
                         view = _decode_job(data)
                         yield view
                         if view.phase not in LIVE_PHASES:
@@ -104,9 +116,18 @@ class Client(Requests):
             except ClientError as error:
                 await self._bear(error, comeback)
 
+    @asynccontextmanager
+    async def export(self, session: str) -> AsyncGenerator[AsyncGenerator[bytes, None], None]:
+        """The session's log as `views.sessions` describes it, in blocks that may end in the middle of a line.
+
+        It is not gone on with where it breaks: whoever reads it compares with what its header says.
+        """
+        async with self._wire.stream(path_of("sessions", session, "export")) as chunks:
+            yield chunks
+
     async def _events(
         self, path: str, after: int, comeback: Comeback, follow: bool
-    ) -> AsyncGenerator[tuple[int, bytes], None]:
+    ) -> AsyncGenerator[tuple[str, int, bytes], None]:
         headers = {"accept": "text/event-stream"} | ({"last-event-id": str(after)} if after else {})
         parser = SSEParser(EVENT_BYTES)
         async with self._wire.stream(path, params=None if follow else {"follow": "false"}, headers=headers) as chunks:
@@ -121,7 +142,7 @@ class Client(Requests):
                         raise DaemonLost(f"the daemon at {self.url} is ending")
                     if event.name == "error":
                         raise refusal(event.data, 500)
-                    yield int(event.id) if event.id.isdigit() else 0, event.data
+                    yield event.name, int(event.id) if event.id.isdigit() else 0, event.data
 
     async def _bear(self, error: ClientError, comeback: Comeback) -> None:
         """Goes on after a stream that broke, or raises the error."""

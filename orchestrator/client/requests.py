@@ -1,16 +1,25 @@
 """What is asked of a daemon and answered at once: one method per route, typed by the views that both sides share."""
 
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, Literal, TypeVar
 from urllib.parse import quote
 
+from agents.budget import Limits
 from orchestrator.client.errors import DaemonLost, Refusal
-from orchestrator.client.wire import JSON, Wire, encode
+from orchestrator.client.wire import JSON, Params, Wire, encode
 from orchestrator.views.jobs import JobList, JobRequest, JobView
 from orchestrator.views.queue import CapabilitiesView, QueueView
 from orchestrator.views.runs import RunDetail, RunPage, RunRequest, RunView
+from orchestrator.views.sessions import (
+    GrantRequest,
+    ImportReport,
+    MessageRequest,
+    PruneReport,
+    SessionDetail,
+    SessionPage,
+)
 
 T = TypeVar("T")
 
@@ -52,6 +61,7 @@ class Requests:
         observed: Sequence[str] = (),
         tenant: str = "",
         job: str = "",
+        session: str = "",
         cursor: str = "",
         size: int = 100,
     ) -> RunPage:
@@ -61,6 +71,7 @@ class Requests:
             "state": list(observed),
             "tenant": tenant,
             "job": job,
+            "session": session,
             "cursor": cursor,
         }
         params = {name: value for name, value in given.items() if value}
@@ -72,6 +83,42 @@ class Requests:
     async def cancel_run(self, run: str, reason: Literal["cancelled", "interrupted"] = "cancelled") -> RunView:
         """Asks for its end; the run is over when a later look says so."""
         return await self._wire.ask(RunView, "POST", path_of("runs", run, "cancel"), params={"reason": reason})
+
+    async def message_run(self, run: str, content: str) -> RunView:
+        """Says something to a live run. An answer that was lost is asked for again, and nothing is said twice."""
+        body = encode(MessageRequest(content=content, key=new_id()))
+        return await self._wire.ask(RunView, "POST", path_of("runs", run, "messages"), content=body, headers=JSON)
+
+    async def grant_run(self, run: str, limits: Limits) -> RunView:
+        """Gives a live run other limits, field by field; those that are None stay."""
+        body = encode(GrantRequest(limits=limits, key=new_id()))
+        return await self._wire.ask(RunView, "POST", path_of("runs", run, "grant"), content=body, headers=JSON)
+
+    # Sessions
+
+    async def sessions(self, *, tenant: str = "", cursor: str = "", size: int = 100) -> SessionPage:
+        """A page of sessions in the order of their names."""
+        given: dict[str, str | int | list[str]] = {"size": size, "tenant": tenant, "cursor": cursor}
+        params = {name: value for name, value in given.items() if value}
+        return await self._wire.ask(SessionPage, "GET", "/api/sessions", params=params)
+
+    async def session(self, session: str) -> SessionDetail:
+        return await self._wire.ask(SessionDetail, "GET", path_of("sessions", session))
+
+    async def import_session(self, lines: AsyncIterable[bytes], *, tenant: str = "") -> ImportReport:
+        """Brings an exported log in, as a session of the name it had; all of it, or nothing.
+
+        `tenant` is whose it is to be; otherwise whose it was.
+        """
+        params = {"tenant": tenant} if tenant else None
+        return await self._wire.ask(
+            ImportReport, "POST", "/api/sessions", params=params, content=lines, headers=_LINES, repeat=False
+        )
+
+    async def prune(self, older_than: float, *, dry_run: bool = False) -> PruneReport:
+        """Removes what nobody has touched for so many seconds, or says what that would be."""
+        params: Params = {"older_than": str(older_than), "dry_run": "true" if dry_run else "false"}
+        return await self._wire.ask(PruneReport, "POST", "/api/prune", params=params, repeat=False)
 
     # Jobs
 

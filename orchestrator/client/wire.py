@@ -6,7 +6,7 @@ be in the way.
 """
 
 import ssl
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final, TypeVar
 
@@ -63,7 +63,7 @@ class Wire:
         path: str,
         *,
         params: Params | None = None,
-        content: bytes | None = None,
+        content: bytes | AsyncIterable[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
         repeat: bool = True,
     ) -> T:
@@ -87,7 +87,7 @@ class Wire:
         method: str,
         path: str,
         params: Params | None,
-        content: bytes | None,
+        content: bytes | AsyncIterable[bytes] | None,
         headers: Mapping[str, str] | None,
     ) -> T:
         try:

@@ -36,7 +36,8 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     `session` names the conversation that it goes on with, or begins; empty begins one called like the run. At most one
     run of a session is open. Where a session goes on, `task` may be empty: the agent goes on where its last run
-    stopped. `grant` raises the agent's own limits for this run, field by field, for one that a limit stopped.
+    stopped; and `who` need not be given: it is whoever worked last. `grant` raises the agent's own limits for this run,
+    field by field, for one that a limit stopped.
 
     `run` is an id of the client's own choice: starting it again is refused, so a lost answer can be found out.
     `priority` None is the tenant's default; `budget` lowers the agent's own limits, field by field. `expires_in` is in

@@ -123,7 +123,7 @@ def streamed(*pieces: bytes | Exception) -> Answer:
 
 
 def sse(number: int, event: Event) -> bytes:
-    return b"id: %d\nevent: x\ndata: %s\n\n" % (number, encode(event))
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (number, str(event.__struct_config__.tag).encode(), encode(event))
 
 
 def three_events() -> list[Event]:
