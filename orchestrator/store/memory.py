@@ -184,7 +184,7 @@ class MemoryStore:
         if self._ledger is None:
             from orchestrator.store.memory_ledger import MemoryLedger
 
-            self._ledger = MemoryLedger(self._wall)
+            self._ledger = MemoryLedger()
         return self._ledger
 
     async def prune(self, before: float) -> Pruned:
