@@ -14,7 +14,7 @@ LIMITS_HELP: Final = "rounds=N, tool-calls=N, tokens=N, dollars=N, timeout=SECON
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _MOST_SECONDS: Final = 100 * 366 * 86_400
-_FIELDS: Final[Mapping[str, str]] = {"micro_dollars": "dollars", "tool_calls": "tool-calls"}
+_WRITTEN: Final[Mapping[str, str]] = {"micro_dollars": "dollars", "tool_calls": "tool-calls"}
 
 
 def seconds_of(option: str, text: str) -> float:
@@ -56,13 +56,15 @@ def limits_of(option: str, given: Iterable[str]) -> Limits:
 
 def limit_words(limits: Limits) -> str:
     """The limits that are set, as one would write them: `rounds=10, dollars=0.5`."""
-    parts = []
-    for field in Limits.__struct_fields__:
-        amount = getattr(limits, field)
-        if amount is not None:
-            shown = amount / MILLION if field == "micro_dollars" else amount
-            parts.append(f"{_FIELDS.get(field, field)}={shown:.15g}")
-    return ", ".join(parts)
+    given = {field: getattr(limits, field) for field in Limits.__struct_fields__}
+    return ", ".join(limit_word(field, amount) for field, amount in given.items() if amount is not None)
+
+
+def limit_word(field: str, amount: float) -> str:
+    """One limit, by its field in `Limits`, as one would write it: `dollars=0.5`."""
+    shown = amount / MILLION if field == "micro_dollars" else amount
+    digits = f"{shown:.6f}".rstrip("0").rstrip(".")
+    return f"{_WRITTEN.get(field, field)}={digits}"
 
 
 def _amount(option: str, name: str, text: str) -> float:

@@ -10,7 +10,7 @@ from rich.text import Text
 from agents.events import NextStep
 from agents.lifecycle import State
 from agents.messages import Message
-from agents.money import MILLION
+from orchestrator.cli.amounts import limit_word
 from orchestrator.cli.exits import complain, say
 from orchestrator.cli.progress import duration
 from orchestrator.cli.render import age, brief, clean, facts, money, tokens
@@ -23,15 +23,6 @@ _OPTIONS: Final = {
     "micro_dollars": "--dollars",
     "timeout": "--timeout",
 }
-
-_GRANTS: Final = {
-    "rounds": "rounds",
-    "tool_calls": "tool-calls",
-    "tokens": "tokens",
-    "micro_dollars": "dollars",
-    "timeout": "timeout",
-}
-"""What `--grant` calls each limit."""
 
 _HELP: Final[Mapping[NextStep, str]] = {
     "retry": "starting it again may help",
@@ -56,13 +47,10 @@ def next_words(detail: RunDetail) -> str:
 
 def _go_on(detail: RunDetail) -> str:
     """How a session goes on whose run was stopped by a limit of its own."""
-    if not detail.session or detail.scope != "run" or detail.limit not in _GRANTS or detail.allowed is None:
+    if not detail.session or detail.scope != "run" or detail.limit not in _OPTIONS or detail.allowed is None:
         return ""
-    more = 2 * detail.allowed / (MILLION if detail.limit == "micro_dollars" else 1)
-    return (
-        f", or go on where it stopped: headrace run --session {detail.session} --continue "
-        f"--grant {_GRANTS[detail.limit]}={more or 1:.15g}"
-    )
+    more = limit_word(detail.limit, 2 * detail.allowed or 1)
+    return f", or go on where it stopped: headrace run --session {detail.session} --continue --grant {more}"
 
 
 def used_words(run: RunView) -> str:

@@ -136,6 +136,29 @@ async def test_a_run_the_next_daemon_does_not_know_ends_its_stream(autojump_cloc
     assert caught.value.kind == "unknown_run"
 
 
+async def test_events_of_a_later_run_keep_their_numbers(autojump_clock: trio.abc.Clock) -> None:
+    """Numbers are the session's: a run behind others is followed over a break to its closing event and no further."""
+    daemon = FakeDaemon()
+    first, second, third = (sse(number, event) for number, event in enumerate(three_events(), 41))
+    daemon.on("GET", "/api/runs/r/events", streamed(first), streamed(second, Broken()), streamed(second, third))
+    daemon.on("GET", "/api/runs/r", answered(run_detail(reason=None)))
+    async with talking(daemon) as client:
+        assert await everything(client.events("r")) == [41, 42, 43]
+    asked = [request.headers.get("last-event-id") for request in daemon.asked if request.url.path.endswith("/events")]
+    assert asked == [None, "41", "42"]
+    assert daemon.count("GET", "/api/runs/r") == 1
+
+
+async def test_what_a_run_said_last_is_not_missed(autojump_clock: trio.abc.Clock) -> None:
+    """A stream that ends just before its run does is opened once more, although the run has ended by then."""
+    daemon = FakeDaemon()
+    pieces = [sse(number, event) for number, event in enumerate(three_events(), 41)]
+    daemon.on("GET", "/api/runs/r/events", streamed(*pieces[:2]), streamed(pieces[2]))
+    daemon.on("GET", "/api/runs/r", answered(run_detail()))
+    async with talking(daemon) as client:
+        assert await everything(client.events("r")) == [41, 42, 43]
+
+
 async def test_a_run_whose_log_was_lost_ends_its_stream() -> None:
     """A run that has ended without a closing event, since its log was lost, is not waited for."""
     daemon = FakeDaemon()

@@ -10,15 +10,19 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.table import Table
 
-from agents.budget import UNLIMITED
+from agents.budget import UNLIMITED, Limits
 from agents.events import (
+    BudgetGranted,
     CancelRequested,
+    Compacted,
     Event,
+    MessageAdded,
     ModelFailed,
     ModelReplied,
     ModelRequested,
     RunCreated,
     RunEnded,
+    RunResumed,
     RunStarted,
     ToolFinished,
     ToolRefused,
@@ -27,6 +31,7 @@ from agents.events import (
 )
 from agents.lifecycle import State, StopReason
 from agents.messages import Message, ModelReply, ToolCall, Usage
+from orchestrator.cli.amounts import limits_of
 from orchestrator.cli.job_report import job_facts, job_row_table
 from orchestrator.cli.ps import runs_table
 from orchestrator.cli.render import age, brief, cells, clean, clean_json, columns, tokens
@@ -162,6 +167,34 @@ EVENTS: list[tuple[Event, str, bool]] = [
         "step 2: the model call failed: overloaded: full",
         True,
     ),
+    (RunResumed(run="r", generation=2), "taken up again where it was left", True),
+    (MessageAdded(run="r", content="only\nlong ones"), "told: only long ones", True),
+    (
+        BudgetGranted(run="r", limits=Limits(rounds=10, micro_dollars=500_000)),
+        "granted: rounds=10, dollars=0.5",
+        True,
+    ),
+    (
+        ModelRequested(run="r", step=2, attempt=2, reserved_tokens=1, reserved_micro_dollars=0, purpose="compact"),
+        "step 2, to shorten the transcript: asks the model, attempt 2",
+        False,
+    ),
+    (
+        ModelReplied(
+            run="r",
+            step=2,
+            attempt=2,
+            reply=ModelReply(Message("assistant", "so far"), "stop", Usage(input=9, output=3)),
+            purpose="compact",
+        ),
+        "step 2, to shorten the transcript: 9 in, 3 out; says: so far",
+        False,
+    ),
+    (
+        Compacted(run="r", summary="so far", messages=1_200),
+        "a summary stands for 1,200 messages from here on: so far",
+        True,
+    ),
     (CancelRequested(run="r", source="user", reason="cancelled"), "user asked for its end (cancelled)", True),
     (
         RunEnded(run="r", reason=StopReason.MAX_ROUNDS, state=State.STOPPED, message="3 rounds"),
@@ -181,9 +214,20 @@ def test_each_event_has_its_words() -> None:
     assert words.passing(answer) == ""
 
 
+def test_a_summary_takes_no_tool_calls_from_the_step_before_it() -> None:
+    """A tool that is started again behind a shortened transcript still has the arguments its model gave it."""
+    words = EventWords()
+    reply = ModelReply(Message("assistant", "", (CALL,)), "tool_calls")
+    words.words(ModelReplied(run="r", step=1, attempt=1, reply=reply))
+    summary = ModelReply(Message("assistant", "so far"), "stop")
+    words.words(ModelReplied(run="r", step=2, attempt=1, reply=summary, purpose="compact"))
+    started = ToolStarted(run="r", step=1, index=0, call="c", name="search", key="k")
+    assert words.words(started) == 'step 1: search {"query": "the mill"}'
+
+
 def test_an_event_of_a_newer_daemon_is_named() -> None:
     """An event that this version does not know is a line with its type, not an error."""
-    assert EventWords().line(b'{"type": "compacted", "run": "r"}') == "compacted (not known to this version)"
+    assert EventWords().line(b'{"type": "dreamt", "run": "r"}') == "dreamt (not known to this version)"
 
 
 def test_a_stopped_run_names_the_option_that_helps() -> None:
@@ -205,9 +249,36 @@ def test_a_stopped_run_names_the_option_that_helps() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("limit", "allowed", "grant"),
+    [
+        ("rounds", 3.0, "rounds=6"),
+        ("tool_calls", 0.0, "tool-calls=1"),
+        ("micro_dollars", 250_000.0, "dollars=0.5"),
+        ("timeout", 90.0, "timeout=180"),
+    ],
+)
+def test_a_limit_of_its_own_names_the_way_on(limit: str, allowed: float, grant: str) -> None:
+    """A run of a session that its own limit stopped can go on, and the command is whole, and is taken as it stands."""
+    stopped = run_detail(
+        state=State.STOPPED,
+        reason=StopReason.MAX_ROUNDS,
+        session="rivers",
+        scope="run",
+        limit=limit,
+        allowed=allowed,
+        next="raise_limit",
+    )
+    assert next_words(stopped).endswith(
+        f", or go on where it stopped: headrace run --session rivers --continue --grant {grant}"
+    )
+    assert limits_of("--grant", [grant]) != Limits()
+    assert "--session" not in next_words(msgspec.structs.replace(stopped, scope="tenant web"))
+
+
 def test_everything_about_one_is_shown_clean() -> None:
     """No field of a run or a job reaches the terminal with its control characters."""
-    fields = dict.fromkeys(("run", "agent", "model", "tenant", "job", "message", "scope", "limit"), EVIL)
+    fields = dict.fromkeys(("run", "session", "agent", "model", "tenant", "job", "message", "scope", "limit"), EVIL)
     assert all(map(drives_nothing, printed(detail_table(run_detail(**fields, unknown_effects=(EVIL,)), 9.0), 100)))
     job = job_view("failed", **dict.fromkeys(("job", "name", "tenant", "agent", "model", "message"), EVIL))
     assert all(map(drives_nothing, printed(job_facts(job, 9.0), 100)))
