@@ -4,6 +4,8 @@ from typing import Final
 
 NOT_STARTED: Final = "The run ended before this call was started."
 
+NOT_MADE: Final = "This call was not made, since whoever runs it stopped first. Make it again if it is still wanted."
+
 CUT_OFF: Final = "This call was cut off ({why})."
 
 UNKNOWN_EFFECT: Final = (

@@ -13,14 +13,17 @@ class ToolContext:
     """Handed to a tool that has a parameter of this type; usable from a coroutine and from a tool's thread.
 
     `key` is unique for this call for ever: a tool that acts outside hands it on, so that the thing is done once.
+    `generation` is that of the run's executor, and rises with each that takes the run over: whoever gets both can
+    refuse one that was overtaken.
     """
 
-    __slots__ = ("_cancel_run", "_cancelled", "call", "key", "run")
+    __slots__ = ("_cancel_run", "_cancelled", "call", "generation", "key", "run")
 
-    def __init__(self, *, run: str, call: str, key: str, cancel_run: Callable[[], None]) -> None:
+    def __init__(self, *, run: str, call: str, key: str, cancel_run: Callable[[], None], generation: int = 0) -> None:
         self.run = run
         self.call = call
         self.key = key
+        self.generation = generation
         self._cancel_run = cancel_run
         self._cancelled = threading.Event()
 

@@ -9,18 +9,14 @@ itself raised is an observation.
 """
 
 from collections.abc import Callable
-from typing import Final
 
 import trio
 from msgspec import Struct
 
+from agents.answers import CUT_OFF, UNKNOWN_EFFECT
 from agents.context import ToolContext
 from agents.events import Finish
 from agents.tools import Tool, ToolError, call_async, render
-
-UNKNOWN_EFFECT: Final = (
-    "This call was cut off ({why}). Whether it took effect is unknown: look at the state of things before repeating it."
-)
 
 
 class Outcome(Struct, frozen=True):
@@ -91,8 +87,13 @@ async def execute(tool: Tool, call: Callable[[], object], context: ToolContext, 
 
 def cut_off(tool: Tool, finish: Finish, why: str) -> Outcome:
     """The outcome of a call that was ended from outside."""
-    if tool.repeatable:
-        return Outcome(finish, f"This call was cut off ({why}).")
+    return ended_open(finish, why, repeatable=tool.repeatable)
+
+
+def ended_open(finish: Finish, why: str, *, repeatable: bool) -> Outcome:
+    """The outcome of a started call of whose end nothing is known."""
+    if repeatable:
+        return Outcome(finish, CUT_OFF.format(why=why))
     return Outcome("unknown_effect", UNKNOWN_EFFECT.format(why=why))
 
 

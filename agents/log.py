@@ -1,12 +1,13 @@
 """A run's way to its journal: one append at a time, never torn by a cancellation, and nothing after a lost one."""
 
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 import trio
 
 from agents.errors import HeadraceError
 from agents.events import Event
-from agents.port import Journal
+from agents.port import Journal, Newcomers
 
 APPEND_SECONDS = 10.0
 """How long one append may take before the journal counts as lost."""
@@ -22,41 +23,65 @@ class Log:
     An append is shielded, since after a torn one nobody could say whether the effect it announces may happen; it is
     bounded in time instead. After the first failure every further append fails, so that the closing event can't
     follow a hole.
+
+    `number` is that of the last event known; `receive` gets what others appended before the run did.
     """
 
-    __slots__ = ("_failure", "_journal", "_lock", "_seconds")
+    __slots__ = ("_failure", "_journal", "_lock", "_seconds", "number", "receive")
 
-    def __init__(self, journal: Journal, seconds: float = APPEND_SECONDS) -> None:
+    def __init__(self, journal: Journal, seconds: float = APPEND_SECONDS, number: int = 0) -> None:
         self._journal = journal
         self._seconds = seconds
         self._lock = trio.Lock()
         self._failure: Exception | None = None
+        self.number = number
+        self.receive: Callable[[Sequence[Any]], None] = _ignore
 
-    async def append(self, *events: Event) -> None:
-        """Appends all or raises `JournalLost`. Cancellation is delivered at the caller's next checkpoint."""
+    async def append(self, *events: Event, unless: Callable[[], bool] | None = None) -> bool:
+        """Appends all or raises `JournalLost`. Cancellation is delivered at the caller's next checkpoint.
+
+        Events that are a decision are appended only as long as they are the right one: answers False, with nothing
+        appended, where `unless` holds once all that came before them is known.
+        """
         if not events:
-            return
+            return True
+        appended = False
         with trio.CancelScope(shield=True) as bound:
             try:
                 self._lock.acquire_nowait()
             except trio.WouldBlock:
                 await self._lock.acquire()
             try:
-                await self._append(events, bound)
+                appended = await self._append(events, unless, bound)
             finally:
                 self._lock.release()
         if bound.cancelled_caught:
             self._fail(TimeoutError(f"an append took longer than {self._seconds:g} s"))
+        return appended
 
-    async def _append(self, events: tuple[Event, ...], bound: trio.CancelScope) -> None:
+    async def _append(
+        self, events: tuple[Event, ...], unless: Callable[[], bool] | None, bound: trio.CancelScope
+    ) -> bool:
         if self._failure is not None:
             raise JournalLost(f"the journal was lost before: {self._failure}") from self._failure
         bound.deadline = trio.current_time() + self._seconds
-        try:
-            await self._journal.append(events)
-        except Exception as error:
-            self._fail(error)
+        while unless is None or not unless():
+            try:
+                await self._journal.append(events)
+            except Newcomers as newcomers:
+                self.number += len(newcomers.events)
+                self.receive(newcomers.events)
+            except Exception as error:
+                self._fail(error)
+            else:
+                self.number += len(events)
+                return True
+        return False
 
     def _fail(self, error: Exception) -> NoReturn:
         self._failure = error
         raise JournalLost(f"the journal took no more events: {error or type(error).__name__}") from error
+
+
+def _ignore(events: Sequence[Any]) -> None:
+    pass

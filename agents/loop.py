@@ -3,12 +3,15 @@
 A run ends in one of four ways, and each is recorded where it is known:
 
 - a step returns a reason (an answer, a limit, a failure);
-- `AgentRun.cancel` or one of its own tools takes it away, or its deadline passes: its own scope is cancelled;
+- `AgentRun.cancel`, a `cancel_requested` in its log or one of its own tools takes it away, or its deadline passes: its
+  own scope is cancelled;
 - whoever runs it is cancelled: the closing event is written, then the cancellation goes on its way outward, and it
   goes before the run's own deadline;
 - the journal is lost: the drive ends at once, without a closing event, since nothing may follow a lost one.
 
 Whichever it is, every tool call of the transcript has exactly one answer and nothing stays reserved in the budget.
+
+A run can also be left (`AgentRun.leave`): then it has not ended, and `AgentRun.take_up` goes on with it elsewhere.
 """
 
 import math
@@ -18,21 +21,23 @@ from typing import Literal, Self
 
 import trio
 
-from agents.budget import Scope
+from agents.budget import Limits, Scope
+from agents.closing import close, close_unlogged
 from agents.errors import InvalidLimits
-from agents.events import CancelRequested, Event, RunCreated, RunEnded, RunStarted, ToolRefused
-from agents.lifecycle import TERMINAL_STATE, State, StopReason
+from agents.events import Event, RunCreated
+from agents.fold import transcript
+from agents.lifecycle import State, StopReason
 from agents.log import APPEND_SECONDS, JournalLost, Log
 from agents.messages import Message, Usage
-from agents.model_step import judge, model_step
-from agents.money import PriceList, Prices
-from agents.origin import NOWHERE, Origin
+from agents.money import Price, PriceList, Prices
+from agents.origin import NOWHERE, Origin, RunLeft
 from agents.port import Journal, ModelPort, Priority
-from agents.result import NEXT_STEPS, RunResult, Stop
-from agents.run_state import NOT_STARTED, OpenStep, RunState
+from agents.result import RunResult, Stop
+from agents.run_state import RunState
 from agents.snapshot import RunSnapshot
 from agents.spec import AgentSpec
-from agents.tool_step import tool_step
+from agents.steps import begin
+from agents.take_up import expiry_of, restore, what_it_adds
 
 UNPRICED = PriceList()
 Taken = Literal["cancelled", "interrupted"]
@@ -43,8 +48,10 @@ class AgentRun:
     """One run of one agent on one task: `create` it, then `drive` it once. `result` is set when it has ended.
 
     `budget` is the scope above the run's own (its job's, its tenant's), None for none. `expiry` is the time on trio's
-    clock at which the run is worth nothing any more, whether it has begun or not. Raises `InvalidLimits` where money
-    is limited and the agent's model has no price.
+    clock at which the run is worth nothing any more, whether it has begun or not. `history` is the last run of the
+    session that this one goes on with; an empty task then goes on where that stopped. `number` is that of the last
+    event in the session's log, `wall` tells seconds since the epoch. Raises `InvalidLimits` where money is limited and
+    the agent's model has no price, `CannotContinue` where the session cannot go on like this.
     """
 
     def __init__(
@@ -65,24 +72,25 @@ class AgentRun:
         number: int = 0,
         wall: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        self._origin, self._wall = origin, wall
-        self.run = run or secrets.token_hex(8)
-        scope = Scope("run", agent.limits, budget)
-        price = prices.price(agent.model)
-        if price is None and scope.limited("micro_dollars"):
-            raise InvalidLimits("micro_dollars", f"money cannot be limited, since model {agent.model!r} has no price")
+        before = () if history is None else transcript(history)
+        self._adds = agent.transcript(task) if history is None else what_it_adds(agent, task, history)
+        self._origin = origin
         self._state = RunState(
             agent,
-            self.run,
-            agent.transcript(task),
+            run or secrets.token_hex(8),
+            before + self._adds,
             model=model,
-            log=Log(journal, append_seconds),
-            scope=scope,
-            price=price,
+            log=Log(journal, append_seconds, number),
+            scope=Scope("run", agent.limits, budget),
+            price=_price(agent, agent.limits, budget, prices),
             priority=priority,
             expiry=expiry,
+            wall=wall,
         )
-        self._scope = trio.CancelScope()
+        if history is None:
+            self._state.opening = len(self._adds) - (1 if isinstance(task, str) else len(task))
+        else:
+            self._state.opening, self._state.context = history.opening, history.context
         self.result: RunResult | None = None
 
     @classmethod
@@ -106,15 +114,31 @@ class AgentRun:
         `number` is that of the last event in its log, `generation` that of the lease; without a `priority` it has the
         one it was created with.
         """
-        raise NotImplementedError
+        created, now = snapshot.created, wall()
+        if priority is None and created.priority is not None:
+            priority = Priority(created.priority)
+        state = RunState(
+            agent,
+            created.run,
+            snapshot.messages,
+            model=model,
+            log=Log(journal, append_seconds, number),
+            scope=Scope("run", snapshot.limits, budget),
+            price=_price(agent, snapshot.limits, budget, prices),
+            priority=priority,
+            expiry=expiry_of(snapshot, now),
+            wall=wall,
+            generation=generation,
+        )
+        restore(state, snapshot, now)
+        run = cls.__new__(cls)
+        run._state, run._adds, run._origin, run.result = state, (), NOWHERE, None
+        return run
 
-    def receive(self, events: Sequence[Event]) -> None:
-        """Events from outside that are in the run's log already: it need not wait for its next append to know them."""
-        raise NotImplementedError
-
-    def leave(self) -> None:
-        """Stops working and leaves the run open, for the next executor: `drive` raises `RunLeft`."""
-        raise NotImplementedError
+    @property
+    def run(self) -> str:
+        """The run's id."""
+        return self._state.run
 
     @property
     def state(self) -> State:
@@ -137,21 +161,22 @@ class AgentRun:
 
     async def create(self) -> None:
         """Makes the run durable. Nothing has happened before this, and nothing does if it fails."""
-        state = self._state
+        state, origin = self._state, self._origin
         await state.log.append(
             RunCreated(
-                run=self.run,
+                run=state.run,
+                at=state.wall(),
                 agent=state.agent.name,
                 model=state.agent.model,
-                messages=tuple(state.messages),
+                messages=self._adds,
+                opening=state.opening,
                 limits=state.agent.limits,
-                session=self._origin.session,
-                tenant=self._origin.tenant,
-                job=self._origin.job,
+                session=origin.session,
+                tenant=origin.tenant,
+                job=origin.job,
                 priority=None if state.priority is None else int(state.priority),
-                expiry=self._origin.expiry,
-                who=self._origin.who,
-                at=self._wall(),
+                expiry=origin.expiry,
+                who=origin.who,
             )
         )
 
@@ -160,53 +185,69 @@ class AgentRun:
     ) -> None:
         """Takes the run away: no new work, what is open is cut off. Cancelling a run that has ended is harmless."""
         self._state.ask_to_cancel(Stop(StopReason(reason), message or f"the run was {reason}", source=source))
-        self._scope.cancel()
+        self._state.work.cancel()
+
+    def receive(self, events: Sequence[Event]) -> None:
+        """What others have appended to the run's log: it need not wait for its next append to act on it.
+
+        A hint only: the journal still raises `Newcomers` for each of these events, once. A cancellation cuts off what
+        is open, a grant wakes whoever waits for it; a message is read when its turn comes.
+        """
+        self._state.hear(events)
+
+    def leave(self) -> None:
+        """Stops working and leaves the run open, for the next executor: `drive` raises `RunLeft`.
+
+        A run that is ending already ends.
+        """
+        self._state.leaving = True
+        self._state.work.cancel()
 
     async def drive(self, room: trio.CapacityLimiter | None = None) -> RunResult:
         """Runs to the end; where there is a `room` for live runs, waits (queued) for a place in it first.
 
-        Raises `JournalLost`, or `trio.Cancelled` when the caller is cancelled.
+        Raises `JournalLost`, `RunLeft` after `leave`, or `trio.Cancelled` when the caller is cancelled.
         """
         state = self._state
         try:
             try:
                 stop = await self._until_stopped(room)
-            except JournalLost:
+            except (JournalLost, RunLeft):
                 raise
             except Exception as error:
                 stop = Stop(StopReason.INTERNAL_ERROR, f"{type(error).__name__}: {error}")
             except BaseException:
+                if state.leaving:
+                    raise
                 stop = Stop(StopReason.CANCELLED, "whoever ran it was cancelled", source="parent")
                 state.ask_to_cancel(stop)
-                await self._close(state.cancel or stop)
+                self.result = await close(state, state.cancel or stop)
                 raise
-            return await self._close(stop)
+            self.result = await close(state, stop)
         except JournalLost as lost:
-            self._lose(lost)
+            if state.leaving:
+                raise RunLeft(f"run {state.run} was left open, and its log took no more: {lost.message}") from lost
+            self.result = close_unlogged(state, lost)
             raise
-
-    def _lose(self, lost: JournalLost) -> None:
-        """The journal has no closing event; only whoever asks this object learns how the run ended."""
-        stop = Stop(StopReason.INTERNAL_ERROR, lost.message)
-        self._answer_the_rest()
-        self._state.lifecycle.end(stop.reason)
-        self.result = self._result(stop)
+        return self.result
 
     async def _until_stopped(self, room: trio.CapacityLimiter | None) -> Stop:
         state = self._state
         if state.cancel is not None:
             return state.cancel
-        self._scope.deadline = state.expiry
-        with self._scope:
+        state.work.deadline = state.expiry
+        with state.work:
             await trio.lowlevel.checkpoint()
             if room is None:
-                return await self._begin()
+                return await begin(state)
             await self._enter(room)
             try:
-                return await self._begin()
+                return await begin(state)
             finally:
                 room.release_on_behalf_of(self)
         ended = state.interrupted_by(trio.current_time())
+        if ended is None and state.leaving:
+            raise RunLeft(f"run {state.run} was left open")
         assert ended is not None, "the run's scope was cancelled by nobody"
         return ended
 
@@ -217,98 +258,15 @@ class AgentRun:
             self._state.lifecycle.queue()
             await room.acquire_on_behalf_of(self)
 
-    async def _begin(self) -> Stop:
-        state = self._state
-        state.begin()
-        self._scope.deadline = state.deadline
-        await state.log.append(RunStarted(run=self.run))
-        return await self._steps()
-
-    async def _steps(self) -> Stop:
-        state = self._state
-        while True:
-            answer = await model_step(state)
-            if isinstance(answer, Stop):
-                return answer
-            state.messages.append(answer.reply.message)
-            step = state.open_step = OpenStep(answer.step, answer.reply)
-            stop = state.cancel or judge(answer, state.agent.response_format) or await tool_step(state, step)
-            if stop is not None:
-                return stop
-            self._seal(step)
-
-    def _seal(self, step: OpenStep) -> None:
-        self._state.messages += step.messages()
-        self._state.open_step = None
-
-    async def _close(self, stop: Stop) -> RunResult:
-        state = self._state
-        state.closing = True
-        events: list[Event] = []
-        if stop.source:
-            reason: Taken = "interrupted" if stop.reason is StopReason.INTERRUPTED else "cancelled"
-            events.append(CancelRequested(run=self.run, source=stop.source, reason=reason, call=stop.call))
-        events += self._answer_the_rest()
-        result = self._result(stop)
-        events.append(_ended(result))
-        await state.log.append(*events)
-        state.lifecycle.end(stop.reason)
-        self.result = result
-        return result
-
-    def _answer_the_rest(self) -> list[Event]:
-        step = self._state.open_step
-        if step is None:
-            return []
-        events: list[Event] = []
-        for index, call in step.unanswered():
-            step.answers[index] = NOT_STARTED
-            events.append(
-                ToolRefused(
-                    run=self.run,
-                    step=step.number,
-                    index=index,
-                    call=call.id,
-                    name=call.name,
-                    outcome="not_started",
-                    content=NOT_STARTED,
-                )
-            )
-        self._seal(step)
-        return events
-
-    def _result(self, stop: Stop) -> RunResult:
-        state, limit = self._state, stop.limit
-        completed = TERMINAL_STATE[stop.reason] is State.COMPLETED
-        return RunResult(
-            run=self.run,
-            agent=state.agent.name,
-            reason=stop.reason,
-            state=TERMINAL_STATE[stop.reason],
-            message=stop.message,
-            scope=limit.scope if limit else "",
-            limit=limit.limit if limit else "",
-            allowed=limit.allowed if limit else None,
-            observed=limit.observed if limit else None,
-            answer=state.partial if completed else "",
-            partial="" if completed else state.partial,
-            usage=state.usage,
-            micro_dollars=state.micro_dollars,
-            unknown_tokens=state.scope.unknown.tokens,
-            rounds=state.rounds,
-            tool_calls=state.tool_calls,
-            unknown_effects=tuple(state.unknown_effects),
-            next=stop.next or NEXT_STEPS[stop.reason],
-            messages=tuple(state.messages),
-        )
-
     def __repr__(self) -> str:
         return f"<AgentRun {self.run} {self._state.agent.name} {self.state}>"
 
 
-def _ended(result: RunResult) -> RunEnded:
-    shared = set(RunEnded.__struct_fields__) & set(RunResult.__struct_fields__)
-    return RunEnded(**{field: getattr(result, field) for field in shared})
+def _price(agent: AgentSpec, limits: Limits, budget: Scope | None, prices: Prices) -> Price | None:
+    price = prices.price(agent.model)
+    if price is None and Scope("run", limits, budget).limited("micro_dollars"):
+        raise InvalidLimits("micro_dollars", f"money cannot be limited, since model {agent.model!r} has no price")
+    return price
 
 
 async def run_agent(

@@ -1,19 +1,21 @@
 """One model call of a run: reserve, announce, submit, settle, record."""
 
-import json
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable
 from typing import Final
 
 import trio
 from msgspec import Struct
 
 from agents.budget import Amounts, Blocked, Exhausted, Reservation
-from agents.errors import ModelError, Overloaded, QueueFull, Refused, Throttled, may_have_worked
-from agents.events import ModelFailed, ModelReplied, ModelRequested
+from agents.errors import CallTimeout, ModelError, may_have_worked
+from agents.events import ModelFailed, ModelReplied, ModelRequested, Purpose
+from agents.judge import stop_for
 from agents.lifecycle import StopReason
 from agents.log import JournalLost
 from agents.messages import ModelReply, ModelRequest, Usage
 from agents.model_need import ModelNeed, model_need, settlement
+from agents.open_step import OpenStep
 from agents.port import Receipt
 from agents.reserve import when_room
 from agents.result import Stop
@@ -21,8 +23,7 @@ from agents.run_state import RunState
 from agents.size import input_bound
 from agents.spec import DEFAULT_MAX_TOKENS
 
-CONTEXT_CODES: Final = frozenset({"context_length_exceeded", "exceed_context_size_error"})
-REFUSAL_CODES: Final = frozenset({"content_filter", "content_policy_violation"})
+ONE_ROUND: Final = Amounts(rounds=1)
 
 
 class _Grant(Struct, frozen=True):
@@ -30,71 +31,92 @@ class _Grant(Struct, frozen=True):
     reservation: Reservation
 
 
-class Answer:
-    """A reply with what the budget had done to the request."""
+class Asked(Struct, frozen=True):
+    """A call that was answered; `shrunk_by` is the limit because of which the answer could be no longer."""
 
-    __slots__ = ("reply", "shrunk_by", "step")
-
-    def __init__(self, step: int, reply: ModelReply, shrunk_by: Exhausted | None) -> None:
-        self.step = step
-        self.reply = reply
-        self.shrunk_by = shrunk_by
+    step: int
+    reply: ModelReply
+    shrunk_by: Exhausted | None
 
 
-async def model_step(state: RunState) -> Answer | Stop:
-    """Asks the model once. Whatever happens, the reservation is settled exactly once and the journal says how."""
+async def model_step(state: RunState) -> OpenStep | Stop:
+    """Asks the model for the next step: its reply, or why there is none."""
     agent = state.agent
-    limited = state.scope.limited("tokens", "micro_dollars")
-    asked = agent.max_tokens or DEFAULT_MAX_TOKENS
-    messages = tuple(state.messages)
-    tokens = input_bound(agent.request(messages, asked))
+    while True:
+        messages = (*state.messages, *state.read_inbox())
+        asked = await ask(state, functools.partial(agent.request, messages), agent.max_tokens)
+        if isinstance(asked, Asked):
+            return OpenStep(asked.step, asked.reply, asked.shrunk_by)
+        if asked is not None:
+            return asked
+        await trio.lowlevel.checkpoint()
+        if state.cancel is not None:
+            return state.cancel
 
+
+async def ask(
+    state: RunState, request: Callable[[int | None], ModelRequest], wanted: int | None, purpose: Purpose = "step"
+) -> Asked | Stop | None:
+    """Asks the model once; None where something from outside, or more time, calls for another request.
+
+    `request` makes the request for so many `max_tokens`; `wanted` of them are asked for, None for the default. Whatever
+    happens, the reservation is settled exactly once and the journal says how. The messages of a step's request are the
+    transcript and the inbox, which are one from then on.
+    """
+    asked, news = wanted or DEFAULT_MAX_TOKENS, state.news
+    grant: _Grant | Exhausted = await when_room(_decision(state, input_bound(request(asked)), asked))
+    if isinstance(grant, Exhausted):
+        return Stop.exhausted(grant)
+    need, reservation = grant.need, grant.reservation
+    max_tokens = need.max_tokens if state.scope.limited("tokens", "micro_dollars") else wanted
+    requested = ModelRequested(
+        run=state.run,
+        at=state.wall(),
+        step=state.step,
+        attempt=state.attempts + 1,
+        reserved_tokens=need.amounts.tokens,
+        reserved_micro_dollars=need.amounts.micro_dollars,
+        max_tokens=max_tokens,
+        shrunk_by=need.shrunk_by,
+        purpose=purpose,
+    )
+    try:
+        if not await state.log.append(requested, unless=lambda: state.ending or state.news != news):
+            reservation.release()
+            return None
+        state.attempts += 1
+        if purpose == "step":
+            state.messages += state.read_inbox()
+            state.inbox.clear()
+        reply = await _ModelCall(state, requested, reservation).make(request(max_tokens))
+    except JournalLost:
+        reservation.release()
+        raise
+    return Asked(requested.step, reply, need.shrunk_by) if isinstance(reply, ModelReply) else reply
+
+
+def _decision(state: RunState, tokens: int, asked: int) -> Callable[[], _Grant | Exhausted | Blocked]:
     def decide() -> _Grant | Exhausted | Blocked:
-        need = model_need(state.scope, tokens, asked, agent.output_floor, state.price)
+        need = model_need(state.scope, tokens, asked, state.agent.output_floor, state.price)
         if isinstance(need, Exhausted):
             return need
         granted = state.scope.reserve(need.amounts)
         return _Grant(need, granted) if isinstance(granted, Reservation) else granted
 
-    grant: _Grant | Exhausted = await when_room(decide)
-    if isinstance(grant, Exhausted):
-        return Stop.exhausted(grant)
-    need, reservation = grant.need, grant.reservation
-    max_tokens = need.max_tokens if limited else agent.max_tokens
-    step = state.step
-    call = _ModelCall(state, step, reservation)
-    try:
-        await state.log.append(
-            ModelRequested(
-                run=state.run,
-                step=step,
-                attempt=1,
-                reserved_tokens=need.amounts.tokens,
-                reserved_micro_dollars=need.amounts.micro_dollars,
-                max_tokens=max_tokens,
-                shrunk_by=need.shrunk_by,
-            )
-        )
-        reply = await call.make(agent.request(messages, max_tokens))
-    except JournalLost:
-        reservation.release()
-        raise
-    if isinstance(reply, Stop):
-        return reply
-    return Answer(step, reply, need.shrunk_by)
+    return decide
 
 
 class _ModelCall:
     """The call itself, from submission to its one recorded end."""
 
-    __slots__ = ("_reservation", "_state", "_step")
+    __slots__ = ("_requested", "_reservation", "_state")
 
-    def __init__(self, state: RunState, step: int, reservation: Reservation) -> None:
+    def __init__(self, state: RunState, requested: ModelRequested, reservation: Reservation) -> None:
         self._state = state
-        self._step = step
+        self._requested = requested
         self._reservation = reservation
 
-    async def make(self, request: ModelRequest) -> ModelReply | Stop:
+    async def make(self, request: ModelRequest) -> ModelReply | Stop | None:
         state = self._state
         try:
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -102,15 +124,15 @@ class _ModelCall:
             await self._fail("cancelled", "cancelled before it was submitted", worked=False)
             raise
         state.lifecycle.open("model")
-        receipt = Receipt()
+        receipt, deadline = Receipt(self._requested.key), state.deadline
         try:
-            reply = await state.model.call(request, deadline=state.deadline, priority=state.priority, receipt=receipt)
+            reply = await state.model.call(request, deadline=deadline, priority=state.priority, receipt=receipt)
         except ModelError as error:
             # an earlier try may have worked, whatever became of the last one
             worked = may_have_worked(error) if receipt.sent is None else receipt.sent
-            await self._fail(error.kind, error.message, worked=worked, usage=error.usage)
-            state.partial = error.partial or state.partial
-            return await self._stop(stop_for(error))
+            await self._fail(error.kind, error.message, worked=worked, usage=error.usage, partial=error.partial)
+            more_time = isinstance(error, CallTimeout) and deadline <= trio.current_time() < state.deadline
+            return await self._stop(None if more_time else stop_for(error))
         except Exception as error:
             await self._fail("client_error", f"{type(error).__name__}: {error}", worked=True)
             return await self._stop(Stop(StopReason.PLANNER_ERROR, f"the model client failed: {error!r}"))
@@ -123,38 +145,63 @@ class _ModelCall:
         return reply
 
     async def _record(self, reply: ModelReply) -> None:
-        state = self._state
+        state, requested = self._state, self._requested
         used, unknown = self._settlement(reply.usage, worked=True)
-        self._reservation.settle(used + Amounts(rounds=1), unknown)
+        is_step = requested.purpose == "step"
+        self._reservation.settle(used + ONE_ROUND if is_step else used, unknown)
         cost = None if state.price is None else state.price.cost(reply.usage)
-        await state.log.append(ModelReplied(run=state.run, step=self._step, attempt=1, reply=reply, micro_dollars=cost))
-        state.rounds += 1
+        await state.log.append(
+            ModelReplied(
+                run=state.run,
+                at=state.wall(),
+                step=requested.step,
+                attempt=requested.attempt,
+                reply=reply,
+                micro_dollars=cost,
+                unknown_tokens=unknown.tokens,
+                unknown_micro_dollars=unknown.micro_dollars,
+                purpose=requested.purpose,
+            )
+        )
         state.usage = state.usage + reply.usage
         self._count_cost(cost)
-        state.partial = reply.message.content if reply.message.content.strip() else state.partial
+        if is_step:
+            state.rounds += 1
+            state.attempts = 0
+            state.context = reply.usage.total
+            state.partial = reply.message.content if reply.message.content.strip() else state.partial
 
-    async def _fail(self, kind: str, message: str, *, worked: bool, usage: Usage | None = None) -> None:
-        state = self._state
+    async def _fail(
+        self, kind: str, message: str, *, worked: bool, usage: Usage | None = None, partial: str = ""
+    ) -> None:
+        state, requested = self._state, self._requested
         known = usage or Usage()
         used, unknown = self._settlement(known, worked=worked)
         self._reservation.settle(used, unknown)
         state.usage = state.usage + known
+        cost: int | None = 0
         if worked or usage is not None:
-            self._count_cost(None if state.price is None else state.price.cost(known))
+            cost = None if state.price is None else state.price.cost(known)
+        self._count_cost(cost)
+        state.partial = partial or state.partial
         await state.log.append(
             ModelFailed(
                 run=state.run,
-                step=self._step,
-                attempt=1,
+                at=state.wall(),
+                step=requested.step,
+                attempt=requested.attempt,
                 kind=kind,
                 message=message,
                 usage=known,
+                micro_dollars=cost,
                 unknown_tokens=unknown.tokens,
                 unknown_micro_dollars=unknown.micro_dollars,
+                purpose=requested.purpose,
+                partial=partial,
             )
         )
 
-    async def _stop(self, stop: Stop) -> Stop:
+    async def _stop(self, stop: Stop | None) -> Stop | None:
         # A cancellation or a clock that ran out meanwhile goes before the error it may have caused: a checkpoint lets
         # trio deliver it.
         await trio.lowlevel.checkpoint()
@@ -170,52 +217,3 @@ class _ModelCall:
     def _settlement(self, usage: Usage, *, worked: bool) -> tuple[Amounts, Amounts]:
         """What was certainly used, and what stays held because the provider did not say."""
         return settlement(self._reservation.need, usage, self._state.price, worked=worked)
-
-
-def stop_for(error: ModelError) -> Stop:
-    """The stop reason of a model call's error; decided from its type and structured code."""
-    if isinstance(error, Throttled | Overloaded | QueueFull):
-        return Stop(StopReason.OVERLOADED, error.message)
-    if isinstance(error, Refused):
-        if error.code in CONTEXT_CODES:
-            return Stop(StopReason.CONTEXT_LIMIT, error.message)
-        if error.code in REFUSAL_CODES:
-            return Stop(StopReason.REFUSAL, error.message)
-    again = error.retryable or error.blame == "queue"
-    return Stop(StopReason.PLANNER_ERROR, error.message, next="retry" if again else "human")
-
-
-def judge(answer: Answer, response_format: Mapping[str, object] | None) -> Stop | None:
-    """What a reply means for the run: a reason to stop, or None where there are tool calls to make."""
-    reply = answer.reply
-    message = reply.message
-    if reply.finish_reason == "length":
-        if answer.shrunk_by is not None:
-            return Stop.exhausted(answer.shrunk_by)
-        return Stop(StopReason.OUTPUT_LIMIT, "the answer was cut off at its output limit")
-    if reply.finish_reason == "content_filter":
-        return Stop(StopReason.REFUSAL, "the provider withheld the answer")
-    if message.tool_calls:
-        ids = [call.id for call in message.tool_calls]
-        if not all(ids) or len(set(ids)) < len(ids):
-            return Stop(StopReason.INVALID_ACTION, "the answer's tool calls have no ids of their own")
-        return None
-    if reply.finish_reason == "tool_calls":
-        return Stop(StopReason.INVALID_ACTION, "the answer announces tool calls and has none")
-    if not message.content.strip():
-        return Stop(StopReason.INVALID_ACTION, "the answer is empty")
-    if _wants_json(response_format) and not _is_json(message.content):
-        return Stop(StopReason.MALFORMED_OUTPUT, "the answer is not the JSON that was asked for")
-    return Stop(StopReason.FINAL_ANSWER)
-
-
-def _wants_json(response_format: Mapping[str, object] | None) -> bool:
-    return response_format is not None and response_format.get("type") in {"json_object", "json_schema"}
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True

@@ -1,58 +1,52 @@
 """What one run knows while it is driven; shared by the loop and its steps."""
 
-from typing import Final
+from collections.abc import Callable, Sequence
 
 import trio
 
-from agents.budget import Scope
+from agents.budget import Limits, Scope
+from agents.events import BudgetGranted, CancelRequested, Event, MessageAdded
+from agents.folding import raised
 from agents.lifecycle import Lifecycle, State, StopReason
 from agents.log import Log
-from agents.messages import Message, ModelReply, ToolCall, Usage
+from agents.messages import Message, Usage
 from agents.money import Price
+from agents.open_step import OpenStep
 from agents.port import ModelPort, Priority
 from agents.result import Stop
+from agents.snapshot import RunSnapshot
 from agents.spec import AgentSpec
-
-NOT_STARTED: Final = "The run ended before this call was started."
-
-
-class OpenStep:
-    """A reply whose tool calls are being answered; every call gets exactly one answer, kept in the model's order."""
-
-    __slots__ = ("answers", "calls", "number")
-
-    def __init__(self, number: int, reply: ModelReply) -> None:
-        self.number = number
-        self.calls = reply.message.tool_calls
-        self.answers: list[str | None] = [None] * len(self.calls)
-
-    def unanswered(self) -> list[tuple[int, ToolCall]]:
-        return [(index, call) for index, call in enumerate(self.calls) if self.answers[index] is None]
-
-    def messages(self) -> list[Message]:
-        """The results as the model reads them. Every call must be answered."""
-        made = []
-        for call, answer in zip(self.calls, self.answers, strict=True):
-            assert answer is not None, f"call {call.id} has no answer"
-            made.append(Message("tool", answer, tool_call_id=call.id))
-        return made
 
 
 class RunState:
-    """The mutable side of a run. Only its own tasks touch it."""
+    """The mutable side of a run. Only its own tasks touch it.
+
+    `work` is cancelled when nothing may go on; `inbox` holds what no request of the model has had yet. `news` counts
+    what came from outside and may change a decision; `opening` and `context` are those of a `RunSnapshot`. `left_open`
+    is where an earlier executor left the run, until this one has said in the log what became of that.
+    """
 
     __slots__ = (
         "agent",
+        "attempts",
         "cancel",
+        "cancel_logged",
         "closing",
+        "context",
         "deadline",
         "expiry",
+        "generation",
+        "inbox",
+        "leaving",
+        "left_open",
         "lifecycle",
         "log",
         "messages",
         "micro_dollars",
         "model",
+        "news",
         "open_step",
+        "opening",
         "partial",
         "price",
         "priority",
@@ -63,6 +57,8 @@ class RunState:
         "tools",
         "unknown_effects",
         "usage",
+        "wall",
+        "work",
     )
 
     def __init__(
@@ -77,6 +73,8 @@ class RunState:
         price: Price | None,
         priority: Priority | None,
         expiry: float,
+        wall: Callable[[], float],
+        generation: int = 0,
     ) -> None:
         self.agent = agent
         self.run = run
@@ -86,19 +84,36 @@ class RunState:
         self.price = price
         self.priority = priority
         self.expiry = expiry
+        self.wall = wall
+        self.generation = generation
         self.deadline = expiry
         self.lifecycle = Lifecycle()
+        self.work = trio.CancelScope()
         self.tools = {tool.name: tool for tool in agent.tools}
         self.messages = list(messages)
+        self.inbox: list[str] = []
+        self.news = 0
+        self.opening = 0
+        self.context: int | None = None
         self.open_step: OpenStep | None = None
+        self.left_open: RunSnapshot | None = None
         self.cancel: Stop | None = None
+        self.cancel_logged = False
         self.closing = False
+        self.leaving = False
         self.partial = ""
         self.usage = Usage()
         self.micro_dollars: int | None = None if price is None else 0
         self.rounds = 0
+        self.attempts = 0
         self.tool_calls = 0
         self.unknown_effects: list[str] = []
+        log.receive = self.receive
+
+    @property
+    def ending(self) -> bool:
+        """Whether nothing new may begin."""
+        return self.cancel is not None or self.leaving
 
     @property
     def step(self) -> int:
@@ -106,10 +121,14 @@ class RunState:
         return self.rounds + 1
 
     def begin(self) -> None:
-        """The run is taken up: its clocks start."""
+        """The run is taken up: its clocks start, unless they ran before."""
         self.lifecycle.begin()
-        self.scope.start(trio.current_time())
-        self.deadline = min(self.scope.deadline(), self.expiry)
+        now = trio.current_time()
+        self.scope.start(now if self.scope.started is None else self.scope.started)
+        self.set_deadline()
+
+    def set_deadline(self) -> None:
+        self.deadline = self.work.deadline = min(self.scope.deadline(), self.expiry)
 
     def ask_to_cancel(self, stop: Stop) -> None:
         """No new work from here on; the first to ask names the reason."""
@@ -118,6 +137,34 @@ class RunState:
         self.cancel = stop
         if self.lifecycle.state not in (State.CREATED, State.QUEUED):
             self.lifecycle.cancel()
+
+    def receive(self, events: Sequence[Event]) -> None:
+        """What others appended, in the log's order; each event once."""
+        self.inbox += [e.content for e in events if isinstance(e, MessageAdded) and e.run == self.run]
+        self.news += len(events)
+        self.hear(events)
+
+    def hear(self, events: Sequence[Event]) -> None:
+        """What others appended and what need not wait for its turn, since to hear of it twice changes nothing."""
+        for event in events:
+            if event.run != self.run:
+                continue
+            if isinstance(event, CancelRequested):
+                self.cancel_logged = True
+                self.ask_to_cancel(Stop(StopReason(event.reason), f"the run was {event.reason}", call=event.call))
+                self.work.cancel()
+            elif isinstance(event, BudgetGranted):
+                self._grant(event.limits)
+
+    def _grant(self, limits: Limits) -> None:
+        self.scope.limits = raised(self.scope.limits, limits)
+        if self.lifecycle.state not in (State.CREATED, State.QUEUED):
+            self.set_deadline()
+        self.scope.wake()
+
+    def read_inbox(self) -> list[Message]:
+        """What the next request has that no earlier one had."""
+        return [Message("user", content) for content in self.inbox]
 
     def interrupted_by(self, now: float) -> Stop | None:
         """Why the run may not go on, if so: somebody took it away, or a clock ran out."""

@@ -1,78 +1,23 @@
 """The tool calls of one reply: checked in the model's order, run together, answered in the model's order.
 
-Each call is checked against the budget first, before the tool is even known to exist; then against the tools and
-their parameters. What is refused is answered with the reason, so that the transcript stays whole, and only calls that
-will run are paid for. Then the granted calls start in order, as many at once as the agent allows.
+What is refused (see `agents.tool_plan`) is answered with the reason, so that the transcript stays whole, and only
+calls that will run are paid for. Then the granted calls start in order, as many at once as the agent allows. The start
+of a call is a decision: where a cancellation came before it in the log, the tool never starts.
 """
 
 import trio
 
-from agents.budget import Amounts, Exhausted
+from agents.answers import EXECUTOR_LOST, NOT_MADE, NOT_STARTED
 from agents.context import ToolContext
-from agents.events import Refusal, ToolFinished, ToolRefused, ToolStarted
+from agents.events import ToolFinished, ToolRefused, ToolStarted
 from agents.execute import Outcome, ToolSlots, cut_off, execute, slots_for
 from agents.lifecycle import StopReason
 from agents.log import JournalLost
-from agents.messages import ToolCall
+from agents.open_step import OpenStep
 from agents.result import Stop
-from agents.run_state import NOT_STARTED, OpenStep, RunState
-from agents.tools import BadArguments, Tool
-
-ONE_CALL = Amounts(tool_calls=1)
-
-
-class Granted:
-    """A call that may run: its tool exists, its arguments fit, and it is paid for."""
-
-    __slots__ = ("arguments", "call", "index", "scope", "started", "tool")
-
-    def __init__(self, index: int, call: ToolCall, tool: Tool, arguments: dict[str, object]) -> None:
-        self.index = index
-        self.call = call
-        self.tool = tool
-        self.arguments = arguments
-        self.started = False
-        self.scope = trio.CancelScope()
-
-
-class Plan:
-    """What becomes of each call of a reply."""
-
-    __slots__ = ("exhausted", "granted", "refused")
-
-    def __init__(self) -> None:
-        self.granted: list[Granted] = []
-        self.refused: list[tuple[int, ToolCall, Refusal, str]] = []
-        self.exhausted: Exhausted | None = None
-
-
-def plan_calls(state: RunState, step: OpenStep) -> Plan:
-    """Decides on every call, in the model's order, and pays for each that it grants."""
-    plan = Plan()
-    for index, call in enumerate(step.calls):
-        exhausted = state.scope.spend(ONE_CALL)
-        if exhausted is not None:
-            plan.exhausted = plan.exhausted or exhausted
-            plan.refused.append((index, call, "refused_budget", f"Not run: {exhausted.message}."))
-            continue
-        decision = _grant(state, index, call)
-        if isinstance(decision, Granted):
-            plan.granted.append(decision)
-        else:
-            state.scope.give_back(ONE_CALL)
-            plan.refused.append(decision)
-    return plan
-
-
-def _grant(state: RunState, index: int, call: ToolCall) -> Granted | tuple[int, ToolCall, Refusal, str]:
-    tool = state.tools.get(call.name)
-    if tool is None:
-        known = ", ".join(state.tools) or "none"
-        return index, call, "unknown_tool", f"There is no tool {call.name!r}. Known tools: {known}."
-    try:
-        return Granted(index, call, tool, tool.decode(call.arguments))
-    except BadArguments as error:
-        return index, call, "bad_arguments", error.message
+from agents.run_state import RunState
+from agents.tool_plan import ONE_CALL, Granted, Refused, first_error, plan_calls
+from agents.tools import Tool
 
 
 async def tool_step(state: RunState, step: OpenStep) -> Stop | None:
@@ -80,12 +25,14 @@ async def tool_step(state: RunState, step: OpenStep) -> Stop | None:
 
     A granted call that in the end was never started is given back to the budget.
     """
+    if step.stop is not None:
+        return step.stop
     plan = plan_calls(state, step)
     try:
         await state.log.append(*(_refusal(state, step, refused) for refused in plan.refused))
-        for index, _, _, content in plan.refused:
-            step.answers[index] = content
-        failed = _first_error(state, plan)
+        for refused in plan.refused:
+            step.answers[refused.index] = refused.content
+        failed = first_error(state, plan)
         if failed is not None:
             return failed
         if plan.granted:
@@ -99,18 +46,18 @@ async def tool_step(state: RunState, step: OpenStep) -> Stop | None:
     return None if plan.exhausted is None else Stop.exhausted(plan.exhausted)
 
 
-def _refusal(state: RunState, step: OpenStep, refused: tuple[int, ToolCall, Refusal, str]) -> ToolRefused:
-    index, call, outcome, content = refused
+def _refusal(state: RunState, step: OpenStep, refused: Refused) -> ToolRefused:
     return ToolRefused(
-        run=state.run, step=step.number, index=index, call=call.id, name=call.name, outcome=outcome, content=content
+        run=state.run,
+        at=state.wall(),
+        step=step.number,
+        index=refused.index,
+        call=refused.call.id,
+        name=refused.call.name,
+        outcome=refused.outcome,
+        content=refused.content,
+        limit=refused.limit,
     )
-
-
-def _first_error(state: RunState, plan: Plan) -> Stop | None:
-    if state.agent.on_tool_error != "stop":
-        return None
-    wrong = next((why for _, _, outcome, why in plan.refused if outcome != "refused_budget"), None)
-    return None if wrong is None else Stop(StopReason.TOOL_ERROR, wrong)
 
 
 class _Calls:
@@ -135,11 +82,13 @@ class _Calls:
                 nursery.start_soon(self._call, granted)
         if self._lost is not None:
             raise self._lost
+        if self._state.leaving:
+            await trio.lowlevel.checkpoint()  # what was not started is the next executor's
         return self._stop or self._state.cancel
 
     @property
     def _ending(self) -> bool:
-        return self._stop is not None or self._lost is not None or self._state.cancel is not None
+        return self._stop is not None or self._lost is not None or self._state.ending
 
     async def _call(self, granted: Granted) -> None:
         try:
@@ -152,9 +101,8 @@ class _Calls:
             self._room.release()
 
     async def _run_one(self, granted: Granted) -> None:
-        state, tool, call = self._state, granted.tool, granted.call
-        key = f"{state.run}/{self._step.number}/{granted.index}"
-        slots = slots_for(tool)
+        state, slots = self._state, slots_for(granted.tool)
+        key = self._step.key(state.run, granted.index)
         await slots.acquire()
         if self._ending:
             slots.release()
@@ -162,27 +110,39 @@ class _Calls:
         state.lifecycle.open("tool")
         try:
             try:
-                await state.log.append(
-                    ToolStarted(
-                        run=state.run,
-                        step=self._step.number,
-                        index=granted.index,
-                        call=call.id,
-                        name=call.name,
-                        key=key,
-                    )
-                )
+                begun = await state.log.append(self._start(granted, key), unless=lambda: self._ending)
             except JournalLost:
                 slots.release()
                 raise
+            if not begun:
+                slots.release()
+                return
+            if not granted.again:
+                state.tool_calls += 1
             granted.started = True
-            state.tool_calls += 1
+            self._step.started[granted.index] = granted.tool.repeatable
             context = ToolContext(
-                run=state.run, call=call.id, key=key, cancel_run=lambda: self._cancelled_by_tool(granted)
+                run=state.run,
+                call=granted.call.id,
+                key=key,
+                cancel_run=lambda: self._cancelled_by_tool(granted),
+                generation=state.generation,
             )
             await self._finish(granted, key, context, slots)
         finally:
             state.lifecycle.close("tool")
+
+    def _start(self, granted: Granted, key: str) -> ToolStarted:
+        return ToolStarted(
+            run=self._state.run,
+            at=self._state.wall(),
+            step=self._step.number,
+            index=granted.index,
+            call=granted.call.id,
+            name=granted.call.name,
+            key=key,
+            repeatable=granted.tool.repeatable,
+        )
 
     async def _finish(self, granted: Granted, key: str, context: ToolContext, slots: ToolSlots) -> None:
         tool = granted.tool
@@ -190,17 +150,27 @@ class _Calls:
             await trio.lowlevel.checkpoint_if_cancelled()
         except trio.Cancelled:
             slots.release()
-            await self._record(granted, key, Outcome("cancelled", NOT_STARTED))
+            if not self._left(tool):
+                why = NOT_MADE if self._state.leaving else NOT_STARTED
+                await self._record(granted, key, Outcome("cancelled", why))
             raise
         try:
             outcome = await execute(tool, tool.bind(granted.arguments, context), context, slots)
         except BaseException:
-            await self._record(granted, key, cut_off(tool, "cancelled", "its run was ending"))
+            if not self._left(tool):
+                await self._record(granted, key, cut_off(tool, "cancelled", self._why()))
             raise
         await self._record(granted, key, outcome)
         if outcome.finish != "ok" and self._state.agent.on_tool_error == "stop":
             self._stop = self._stop or Stop(StopReason.TOOL_ERROR, outcome.content)
             self._cut_off_others(granted)
+
+    def _left(self, tool: Tool) -> bool:
+        """Whether the call stays open, since the next executor may simply make it again."""
+        return self._state.leaving and tool.repeatable
+
+    def _why(self) -> str:
+        return EXECUTOR_LOST if self._state.leaving else "its run was ending"
 
     async def _record(self, granted: Granted, key: str, outcome: Outcome) -> None:
         state = self._state
@@ -210,6 +180,7 @@ class _Calls:
         await state.log.append(
             ToolFinished(
                 run=state.run,
+                at=state.wall(),
                 step=self._step.number,
                 index=granted.index,
                 call=granted.call.id,
