@@ -70,3 +70,23 @@ class StoreClosed(StoreError):
     """The store was closed, or has failed for good."""
 
     kind: ClassVar[str] = "store_closed"
+
+
+class StoreAway(StoreError):
+    """The database could not be reached for long; what was handed over may or may not have been kept."""
+
+    kind: ClassVar[str] = "store_away"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the database cannot be reached, so nobody knows whether this was kept: {why}")
+        self.why = why
+
+
+class NotActive(Fenced):
+    """Another daemon has become the active one of this store: this one may write nothing any more."""
+
+    kind: ClassVar[str] = "not_active"
+
+    def __init__(self, holder: str) -> None:
+        StoreError.__init__(self, f"daemon {holder} leads this store now; this one may write nothing any more")
+        self.holder = holder

@@ -1,44 +1,39 @@
-"""The store in PostgreSQL: the names that others build on."""
+"""The door to the store in PostgreSQL: what a daemon that does not use it need not have installed stays behind it."""
 
-from collections.abc import AsyncGenerator, Callable
+import sys
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
 
-import trio
+from orchestrator.store.base import LEASE_SECONDS
+from orchestrator.store.errors import StoreUnusable
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from orchestrator.store.postgres_store import PostgresStore
 
-
-class PostgresStore:
-    """A store in PostgreSQL. Functions given to it get a `psycopg.Connection` (rows are tuples) inside a transaction.
-
-    They may be run again, whole, after a lost connection: what they write must come out the same then.
-    """
-
-    lost: trio.Event
-
-    async def submit(self, work: Callable[[Any], T]) -> T:
-        """Runs `work(connection)` in the writer's next group; returns when that is durable."""
-        raise NotImplementedError
-
-    def post(self, work: Callable[[Any], object], failed: Callable[[Exception], object] | None = None) -> None:
-        """Hands `work` over for the writer's next group, in order, without waiting.
-
-        `failed` is called, on trio's thread, where it could not be done.
-        """
-        raise NotImplementedError
-
-    async def query(self, work: Callable[[Any], T]) -> T:
-        """Runs `work(connection)` on a reader's connection."""
-        raise NotImplementedError
-
-    async def lead(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Waits until this process is the active daemon, then `started()`; keeps the lease until `lost` is set."""
-        raise NotImplementedError
+SCHEMA: Final = "headrace"
 
 
 @asynccontextmanager
-async def open_postgres(dsn: str, *, holder: str) -> AsyncGenerator[PostgresStore, None]:
-    """Opens the store."""
-    raise NotImplementedError
-    yield PostgresStore()
+async def open_postgres(
+    dsn: str, *, holder: str, schema: str = SCHEMA, lease: float = LEASE_SECONDS, patience: float = LEASE_SECONDS
+) -> AsyncGenerator["PostgresStore", None]:
+    """The store in this database, for as long as the block lasts; makes its tables where there are none.
+
+    `holder` is this process as an executor and as a candidate for the daemon's lease, which lasts `lease` seconds.
+    The server may be away for `patience` seconds before those who wait for it are told. Raises `StoreUnusable` where
+    there is no such database, and where the client library is missing.
+    """
+    if "psycopg" not in sys.modules and find_spec("psycopg") is None:
+        raise StoreUnusable(
+            "the store in PostgreSQL needs psycopg, which is not installed: pip install 'headrace[postgres]'"
+        )
+    # here, since it imports psycopg
+    from orchestrator.store.postgres_store import PostgresStore
+
+    store = await PostgresStore.open(dsn, holder=holder, schema=schema, lease=lease, patience=patience)
+    try:
+        yield store
+    finally:
+        await store.aclose()
