@@ -71,6 +71,7 @@ STATUS: Final[Mapping[str, int]] = {
     "duplicate_session": 409,
     "conflict": 409,
     "unknown_event": 409,
+    "broken_log": 409,
     "too_large": 413,
     "body_too_large": 413,
     "queue_full": 429,

@@ -71,6 +71,9 @@ class CancelQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         Literal["cancelled", "interrupted"],
         Meta(description="interrupted: a person stopped the agent to talk to it"),
     ] = "cancelled"
+    key: Annotated[str, Meta(max_length=200, description="an id of the client's own: the same again is noted once")] = (
+        ""
+    )
 
 
 class EventsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -115,7 +118,7 @@ def routes(services: Services) -> list[Route]:
         return await _detail(runs, await own(request), query.wait)
 
     async def cancel(request: Request, query: CancelQuery) -> RunView:
-        return await runs.cancel(await own(request), query.reason)
+        return await runs.cancel(await own(request), query.reason, key=query.key)
 
     async def tell(request: Request, body: MessageRequest) -> RunView:
         return await runs.message(await own(request), body.content, key=body.key)

@@ -82,7 +82,8 @@ class Requests:
 
     async def cancel_run(self, run: str, reason: Literal["cancelled", "interrupted"] = "cancelled") -> RunView:
         """Asks for its end; the run is over when a later look says so."""
-        return await self._wire.ask(RunView, "POST", path_of("runs", run, "cancel"), params={"reason": reason})
+        params: Params = {"reason": reason, "key": new_id()}
+        return await self._wire.ask(RunView, "POST", path_of("runs", run, "cancel"), params=params)
 
     async def message_run(self, run: str, content: str) -> RunView:
         """Says something to a live run. An answer that was lost is asked for again, and nothing is said twice."""

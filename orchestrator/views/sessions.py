@@ -8,10 +8,10 @@ so that a file that was cut short is no log. Whoever may read a session may expo
 transcript, and is as confidential.
 """
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from agents.budget import Limits
 from orchestrator.views.runs import RunView
@@ -91,6 +91,9 @@ class PruneReport(Struct, frozen=True, kw_only=True):
     calls: int | None = None
 
 
+Key = Annotated[str, Meta(max_length=200)]
+
+
 class MessageRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Something to say to a run while it works; the model reads it with its next request.
 
@@ -98,11 +101,11 @@ class MessageRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """
 
     content: str
-    key: str = ""
+    key: Key = ""
 
 
 class GrantRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Other limits for a live run, field by field; a field that is not given stays. `key` is as in `MessageRequest`."""
 
     limits: Limits
-    key: str = ""
+    key: Key = ""
