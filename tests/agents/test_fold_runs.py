@@ -1,0 +1,192 @@
+"""The fold of what runs really wrote: it agrees with the run at every moment, and every prefix of it is whole."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import trio
+import trio.testing
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.budget import Limits, Scope
+from agents.events import BudgetGranted, CancelRequested, Event, MessageAdded, RunEnded
+from agents.fold import fold, result_of, transcript
+from agents.journal import MemoryJournal
+from agents.loop import AgentRun
+from agents.messages import Message, ModelReply, ModelRequest
+from agents.money import Price, PriceList
+from agents.port import Newcomers, Priority, Receipt
+from agents.result import RunResult
+from agents.scripted import Answer, ScriptedModel, in_turn
+from agents.snapshot import SessionSnapshot
+from agents.spec import AgentSpec
+from tests.agents.test_any_script import TOOLS, answers, limits
+
+PRICES = PriceList({"scripted": Price(input=1_000_000, output=2_000_000)})
+
+outside: st.SearchStrategy[Event] = st.one_of(
+    st.builds(MessageAdded, run=st.just("r"), content=st.sampled_from(["hurry", "look again"])),
+    st.builds(MessageAdded, run=st.just("r"), content=st.sampled_from(["hurry", "look again"])),
+    st.builds(BudgetGranted, run=st.just("r"), limits=st.builds(Limits, rounds=st.integers(3, 12))),
+    st.builds(CancelRequested, run=st.just("r"), source=st.just("user"), reason=st.just("cancelled")),
+)
+
+
+class CrowdedJournal(MemoryJournal):
+    """Before the n-th append of the run others have their say, where `others` has something for it."""
+
+    __slots__ = ("_others", "_turn")
+
+    def __init__(self, others: dict[int, list[Event]]) -> None:
+        super().__init__()
+        self._others = others
+        self._turn = 0
+
+    async def append(self, events: Sequence[Event]) -> None:
+        self._turn += 1
+        others = self._others.get(self._turn)
+        if others:
+            await super().append(others)
+            raise Newcomers(others)
+        await super().append(events)
+
+
+class Compared:
+    """A model that compares, whenever it is asked, the run with the fold of what the run has written."""
+
+    def __init__(self, model: ScriptedModel, journal: MemoryJournal) -> None:
+        self._model = model
+        self._journal = journal
+        self.run: AgentRun | None = None
+
+    async def call(
+        self,
+        request: ModelRequest,
+        *,
+        deadline: float = math.inf,
+        priority: Priority | None = None,
+        receipt: Receipt | None = None,
+    ) -> ModelReply:
+        assert self.run is not None
+        last, state = fold(self._journal.events).last, self.run.progress
+        assert last is not None
+        assert last.messages == request.messages
+        assert last.open_step is None
+        assert last.open_request is not None
+        assert (last.rounds, last.tool_calls, last.usage) == (state.rounds, state.tool_calls, state.usage)
+        assert (last.used, last.unknown) == (state.scope.used, state.scope.unknown)
+        assert (last.micro_dollars, last.partial) == (state.micro_dollars, state.partial)
+        assert last.unknown_effects == tuple(state.unknown_effects)
+        assert last.limits == state.scope.limits
+        return await self._model.call(request, deadline=deadline, priority=priority, receipt=receipt)
+
+
+def written(
+    script: list[Answer],
+    own: Limits,
+    above: Limits,
+    on_tool_error: Any,
+    latency: float,
+    others: dict[int, list[Event]],
+) -> tuple[RunResult, tuple[Event, ...]]:
+    """What one run wrote, and how it ended; the model has compared both at each of its answers."""
+    journal = CrowdedJournal(others)
+    agent = AgentSpec(
+        name="agent", model="scripted", system="Be brief.", tools=TOOLS, limits=own, on_tool_error=on_tool_error
+    )
+    model = Compared(ScriptedModel(in_turn(*script), latency=latency), journal)
+
+    async def main() -> RunResult:
+        model.run = AgentRun(
+            agent, "x", model=model, journal=journal, budget=Scope("job", above), prices=PRICES, run="r"
+        )
+        await model.run.create()
+        return await model.run.drive()
+
+    result = trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    return result, journal.events
+
+
+runs = st.builds(
+    written,
+    answers,
+    limits,
+    limits,
+    st.sampled_from(["observe", "stop"]),
+    st.sampled_from([0.0, 1.0]),
+    st.dictionaries(st.integers(2, 14), st.lists(outside, min_size=1, max_size=2), max_size=3),
+)
+
+
+def assert_valid(messages: Sequence[Message]) -> None:
+    """Every tool call is followed by its one result, in the model's order."""
+    waiting: list[str] = []
+    for message in messages:
+        if message.role == "tool":
+            assert message.tool_call_id == waiting.pop(0)
+            continue
+        assert not waiting
+        waiting = [call.id for call in message.tool_calls]
+    assert not waiting
+
+
+def as_bytes(snapshot: SessionSnapshot) -> bytes:
+    return msgspec.json.encode(snapshot)
+
+
+@settings(max_examples=100, deadline=None)
+@given(runs)
+def test_a_log_folds_to_what_the_run_was_told_and_became(run: tuple[RunResult, tuple[Event, ...]]) -> None:
+    """The model is asked just what the fold says, with the same books, and the end of the log is the run's result."""
+    result, events = run
+    last = fold(events).last
+    assert last is not None
+    assert result_of(last) == result
+    ended = events[-1]
+    assert isinstance(ended, RunEnded)
+    assert (last.rounds, last.tool_calls, last.usage) == (ended.rounds, ended.tool_calls, ended.usage)
+    assert (last.unknown_effects, last.micro_dollars) == (ended.unknown_effects, ended.micro_dollars)
+
+
+@settings(max_examples=60, deadline=None)
+@given(runs)
+def test_every_prefix_of_a_log_is_a_whole_transcript(run: tuple[RunResult, tuple[Event, ...]]) -> None:
+    """Wherever its executor was lost, each tool call has exactly one answer, and what was said once stays said."""
+    _, events = run
+    said: tuple[Message, ...] = ()
+    for length in range(1, len(events) + 1):
+        last = fold(events[:length]).last
+        assert last is not None
+        assert_valid(transcript(last))
+        assert last.messages[: len(said)] == said
+        said = last.messages
+
+
+@settings(max_examples=60, deadline=None)
+@given(runs)
+def test_a_fold_goes_on_where_another_stopped(run: tuple[RunResult, tuple[Event, ...]]) -> None:
+    """A prefix and then the rest come to the same bytes as the whole, one event at a time included."""
+    _, events = run
+    whole = as_bytes(fold(events))
+    assert as_bytes(fold(events)) == whole
+    stepwise: SessionSnapshot | None = None
+    for length, event in enumerate(events):
+        assert as_bytes(fold(events[length:], stepwise)) == whole
+        stepwise = fold([event], stepwise)
+    assert stepwise is not None
+    assert as_bytes(stepwise) == whole
+
+
+@settings(max_examples=60, deadline=None)
+@given(runs, st.data())
+def test_ends_that_come_twice_change_nothing(run: tuple[RunResult, tuple[Event, ...]], data: st.DataObject) -> None:
+    """Whatever ends something may stand in the log again, later: the first counts, and the others are evidence."""
+    _, events = run
+    ends = ("model_replied", "model_failed", "tool_refused", "tool_finished", "run_ended")
+    places = [place for place, event in enumerate(events) if event.__struct_config__.tag in ends]
+    first = data.draw(st.sampled_from(places))
+    later = data.draw(st.integers(first, len(events) - 1))
+    doubled = (*events[: later + 1], events[first], *events[later + 1 :])
+    assert fold(doubled).last == fold(events).last
