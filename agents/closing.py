@@ -50,6 +50,16 @@ def close_unlogged(state: RunState, lost: JournalLost) -> RunResult:
     return result_of(state, stop)
 
 
+def _cancel_requested(state: RunState, stop: Stop, source: Literal["user", "parent", "tool"]) -> CancelRequested:
+    return CancelRequested(
+        run=state.run,
+        at=state.wall(),
+        source=source,
+        reason="interrupted" if stop.reason is StopReason.INTERRUPTED else "cancelled",
+        call=stop.call,
+    )
+
+
 def _wind_up(state: RunState) -> list[Event]:
     step = state.open_step
     if step is None:

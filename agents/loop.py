@@ -21,15 +21,15 @@ from typing import Literal, Self
 
 import trio
 
-from agents.budget import Limits, Scope
+from agents.budget import Scope
 from agents.closing import close, close_unlogged
-from agents.errors import InvalidLimits
 from agents.events import Event, RunCreated
 from agents.fold import transcript
 from agents.lifecycle import State, StopReason
 from agents.log import APPEND_SECONDS, JournalLost, Log
 from agents.messages import Message, Usage
-from agents.money import Price, PriceList, Prices
+from agents.model_need import price_within
+from agents.money import PriceList, Prices
 from agents.origin import NOWHERE, Origin, RunLeft
 from agents.port import Journal, ModelPort, Priority
 from agents.result import RunResult, Stop
@@ -37,7 +37,7 @@ from agents.run_state import RunState
 from agents.snapshot import RunSnapshot
 from agents.spec import AgentSpec
 from agents.steps import begin
-from agents.take_up import expiry_of, restore, what_it_adds
+from agents.take_up import expiry_of, opening_of, restore, what_it_adds
 
 UNPRICED = PriceList()
 Taken = Literal["cancelled", "interrupted"]
@@ -49,9 +49,10 @@ class AgentRun:
 
     `budget` is the scope above the run's own (its job's, its tenant's), None for none. `expiry` is the time on trio's
     clock at which the run is worth nothing any more, whether it has begun or not. `history` is the last run of the
-    session that this one goes on with; an empty task then goes on where that stopped. `number` is that of the last
-    event in the session's log, `wall` tells seconds since the epoch. Raises `InvalidLimits` where money is limited and
-    the agent's model has no price, `CannotContinue` where the session cannot go on like this.
+    session that this one goes on with; an empty task then goes on where that stopped. `generation` is that of the
+    session's lease, `number` that of the last event in its log; `wall` tells seconds since the epoch. Raises
+    `InvalidLimits` where money is limited and the agent's model has no price, `CannotContinue` where the session
+    cannot go on like this.
     """
 
     def __init__(
@@ -69,26 +70,29 @@ class AgentRun:
         append_seconds: float = APPEND_SECONDS,
         origin: Origin = NOWHERE,
         history: RunSnapshot | None = None,
+        generation: int = 0,
         number: int = 0,
         wall: Callable[[], float] = lambda: 0.0,
     ) -> None:
         before = () if history is None else transcript(history)
         self._adds = agent.transcript(task) if history is None else what_it_adds(agent, task, history)
         self._origin = origin
+        scope = Scope("run", agent.limits, budget)
         self._state = RunState(
             agent,
             run or secrets.token_hex(8),
             before + self._adds,
             model=model,
             log=Log(journal, append_seconds, number),
-            scope=Scope("run", agent.limits, budget),
-            price=_price(agent, agent.limits, budget, prices),
+            scope=scope,
+            price=price_within(scope, agent.model, prices),
             priority=priority,
             expiry=expiry,
             wall=wall,
+            generation=generation,
         )
         if history is None:
-            self._state.opening = len(self._adds) - (1 if isinstance(task, str) else len(task))
+            self._state.opening = opening_of(self._adds, task)
         else:
             self._state.opening, self._state.context = history.opening, history.context
         self.result: RunResult | None = None
@@ -115,6 +119,7 @@ class AgentRun:
         one it was created with.
         """
         created, now = snapshot.created, wall()
+        scope = Scope("run", snapshot.limits, budget)
         if priority is None and created.priority is not None:
             priority = Priority(created.priority)
         state = RunState(
@@ -123,8 +128,8 @@ class AgentRun:
             snapshot.messages,
             model=model,
             log=Log(journal, append_seconds, number),
-            scope=Scope("run", snapshot.limits, budget),
-            price=_price(agent, snapshot.limits, budget, prices),
+            scope=scope,
+            price=price_within(scope, agent.model, prices),
             priority=priority,
             expiry=expiry_of(snapshot, now),
             wall=wall,
@@ -260,13 +265,6 @@ class AgentRun:
 
     def __repr__(self) -> str:
         return f"<AgentRun {self.run} {self._state.agent.name} {self.state}>"
-
-
-def _price(agent: AgentSpec, limits: Limits, budget: Scope | None, prices: Prices) -> Price | None:
-    price = prices.price(agent.model)
-    if price is None and Scope("run", limits, budget).limited("micro_dollars"):
-        raise InvalidLimits("micro_dollars", f"money cannot be limited, since model {agent.model!r} has no price")
-    return price
 
 
 async def run_agent(

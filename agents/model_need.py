@@ -9,8 +9,17 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from agents.budget import NOTHING, Amounts, Exhausted, Scope
+from agents.errors import InvalidLimits
 from agents.messages import Usage
-from agents.money import Price
+from agents.money import Price, Prices
+
+
+def price_within(scope: Scope, model: str, prices: Prices) -> Price | None:
+    """The model's price, None for none. Raises `InvalidLimits` where the scope limits money and there is none."""
+    price = prices.price(model)
+    if price is None and scope.limited("micro_dollars"):
+        raise InvalidLimits("micro_dollars", f"money cannot be limited, since model {model!r} has no price")
+    return price
 
 
 class ModelNeed(Struct, frozen=True):

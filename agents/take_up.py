@@ -47,6 +47,12 @@ def what_it_adds(agent: AgentSpec, task: str | tuple[Message, ...], history: Run
     return ()
 
 
+def opening_of(transcript: tuple[Message, ...], task: str | tuple[Message, ...]) -> int:
+    """How many messages come before the task; a system prompt that the task itself brings is one of them."""
+    before = len(transcript) - (1 if isinstance(task, str) else len(task))
+    return before or int(bool(transcript) and transcript[0].role == "system")
+
+
 def expiry_of(snapshot: RunSnapshot, wall: float) -> float:
     """When the run is worth nothing any more, on trio's clock; `wall` is now, in seconds since the epoch."""
     expiry = snapshot.created.expiry

@@ -227,7 +227,7 @@ async def test_a_bug_in_the_loops_surroundings_is_an_internal_error(monkeypatch:
     def explode(*_: object) -> None:
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr("agents.loop.judge", explode)
+    monkeypatch.setattr("agents.steps.judge", explode)
     result, _, _ = await run(ask("again"))
     assert (result.reason, result.state) == ("internal_error", State.FAILED)
     assert "ZeroDivisionError" in result.message
