@@ -154,15 +154,16 @@ class Store(Protocol):
     # Logs
 
     async def append(self, batch: Batch, generation: int) -> int:
-        """Appends an executor's batch; the number of the session's last event.
+        """Appends an executor's batch; the number of the batch's last event, also where it was there already.
 
         Raises `Fenced`, `Conflict`, `UnknownSession`, `DuplicateSession`.
         """
         ...
 
     async def append_external(self, session: str, key: str, records: Sequence[bytes]) -> int:
-        """Appends what comes from outside behind whatever is there. The same `key` again changes nothing.
+        """Appends what comes from outside behind whatever is there; the number of its last event.
 
+        The same `key` again changes nothing, and gives the same number.
         Raises `UnknownSession`.
         """
         ...

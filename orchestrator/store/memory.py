@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import trio
 from msgspec import Struct, field
@@ -21,6 +21,7 @@ from orchestrator.store.base import (
 )
 from orchestrator.store.bells import Bells, follow
 from orchestrator.store.errors import StoreClosed, UnknownSession
+from orchestrator.store.memory_ledger import MemoryLedger
 from orchestrator.store.memory_runs import MemoryRuns
 from orchestrator.store.rules import (
     Executors,
@@ -29,9 +30,6 @@ from orchestrator.store.rules import (
     must_be_free,
     must_follow,
 )
-
-if TYPE_CHECKING:
-    from orchestrator.store.memory_ledger import MemoryLedger
 
 
 class _Session(Struct):
@@ -80,7 +78,7 @@ class MemoryStore:
         self._blobs: dict[str, tuple[float, bytes]] = {}
         self._executors = Executors()
         self._bells = Bells()
-        self._ledger: MemoryLedger | None = None
+        self._ledger = MemoryLedger()
         self._closed = False
 
     async def beat(self, holder: str, seconds: float = LEASE_SECONDS) -> None:
@@ -180,34 +178,27 @@ class MemoryStore:
         return None if found is None else found[1]
 
     @property
-    def ledger(self) -> "MemoryLedger":
-        if self._ledger is None:
-            from orchestrator.store.memory_ledger import MemoryLedger
-
-            self._ledger = MemoryLedger()
+    def ledger(self) -> MemoryLedger:
         return self._ledger
 
     async def prune(self, before: float) -> Pruned:
         await self._enter()
         now = self._wall()
-        doomed = [one for one in self._sessions.values() if one.updated < before and self._idle(one, now)]
+        busy = self._runs.sessions_with_open()
+        doomed = [one for one in self._sessions.values() if one.updated < before and one.name not in busy]
+        doomed = [one for one in doomed if not (one.holder and self._executors.alive(one.holder, now))]
         events = sum(one.last for one in doomed)
-        runs = 0
+        runs = self._runs.forget({one.name for one in doomed})
         for one in doomed:
             del self._sessions[one.name]
-            runs += self._runs.forget(one.name)
             self._bells.ring(one.name)
         self._prune_blobs(before)
-        return Pruned(len(doomed), runs, events, 0 if self._ledger is None else self._ledger.prune(before))
+        return Pruned(len(doomed), runs, events, self._ledger.prune(before))
 
     async def aclose(self) -> None:
         self._closed = True
         self._bells.ring_all()
         await trio.lowlevel.checkpoint()
-
-    def _idle(self, one: _Session, now: float) -> bool:
-        held = bool(one.holder) and self._executors.alive(one.holder, now)
-        return not held and not self._runs.open_in(one.name)
 
     def _prune_blobs(self, before: float) -> None:
         old = {digest for digest, (kept, _) in self._blobs.items() if kept < before}

@@ -1,7 +1,7 @@
 """The index of runs of the store in memory."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from msgspec.structs import replace
 
@@ -49,13 +49,13 @@ class MemoryRuns:
         """How many there are in each state."""
         return dict(Counter(row.state for row in self._rows.values() if tenant in ("", row.tenant)))
 
-    def open_in(self, session: str) -> bool:
-        """Whether one of the session's runs is open."""
-        return any(row.open for row in self._rows.values() if row.session == session)
+    def sessions_with_open(self) -> set[str]:
+        """The sessions of which a run is open."""
+        return {row.session for row in self._rows.values() if row.open}
 
-    def forget(self, session: str) -> int:
-        """Removes the session's rows; how many."""
-        gone = [run for run, row in self._rows.items() if row.session == session]
+    def forget(self, sessions: Container[str]) -> int:
+        """Removes the rows of these sessions; how many."""
+        gone = [run for run, row in self._rows.items() if row.session in sessions]
         for run in gone:
             del self._rows[run]
         return len(gone)

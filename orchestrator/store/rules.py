@@ -15,9 +15,13 @@ class Head(Protocol):
     """What the rules need to know of a session."""
 
     name: str
-    last: int
     generation: int
     holder: str
+
+    @property
+    def last(self) -> int:
+        """The number of its last event."""
+        ...
 
 
 class Executors:
