@@ -160,6 +160,8 @@ class LedgerHook:
             cost = self._cost(transition if transition.usage is usage else replace(transition, usage=usage))
         else:
             cost = None if usage is None else held.price.cost(usage)
+        if held is None or (cost is not None and usage is not None and usage.total is not None):
+            return cost, NOTHING
         return cost, _unknown(held, usage or NO_USAGE)
 
     def _at(self, at: float) -> float:
@@ -182,9 +184,7 @@ class _Out:
         self.usage: Usage | None = None
 
 
-def _unknown(held: Held | None, usage: Usage) -> Amounts:
+def _unknown(held: Held, usage: Usage) -> Amounts:
     """What stays reserved for a call that was worked on."""
-    if held is None:
-        return NOTHING
     whole = Amounts(tokens=held.tokens, micro_dollars=held.micro_dollars)
     return settlement(whole, usage, held.price, worked=True)[1]

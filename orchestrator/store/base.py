@@ -231,7 +231,7 @@ class Store(Protocol):
         ...
 
 
-class CallRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CallRow(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One model call that ended, or, with `ended` None, one that was sent and of which nothing more is known yet.
 
     `key` is the call's own for ever: `run/step/attempt` for an agent's, one made up for a client's. Times are seconds

@@ -5,6 +5,8 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from msgspec.structs import astuple
+
 from orchestrator.store.base import CallRow
 from orchestrator.store.errors import StoreError, StoreFull, StoreLocked
 
@@ -47,14 +49,17 @@ def output_counted(row: CallRow) -> int:
 
 def fit_to_keep(row: CallRow) -> tuple[Any, ...]:
     """A row's columns as any database takes them, whatever a provider or a program has said."""
-    return tuple(_fit(getattr(row, column)) for column in COLUMNS)
+    values = astuple(row)
+    if row.model.isprintable() and row.tenant.isprintable() and known_tokens(row) < _LARGEST:
+        return values
+    return tuple(_fit(value) for value in values)
 
 
 def _fit(value: Any) -> Any:
-    if type(value) is str and not value.isprintable():
+    if type(value) is str:
         return value.encode("utf-8", "replace").decode().replace("\0", "")
-    if type(value) is int and value > _LARGEST:
-        return _LARGEST
+    if type(value) is int:
+        return min(value, _LARGEST)
     return value
 
 
