@@ -78,7 +78,7 @@ def compaction_due(agent: AgentSpec, messages: Sequence[Message], opening: int, 
     return cut(messages, opening, agent.compact_keep)
 
 
-def summary_request(agent: AgentSpec, messages: Sequence[Message], end: int, max_tokens: int) -> ModelRequest:
+def summary_request(agent: AgentSpec, messages: Sequence[Message], end: int, max_tokens: int | None) -> ModelRequest:
     """Asks for the summary of the first `end` messages."""
     request = agent.request((*messages[:end], Message("user", ASK)), max_tokens)
     return replace(request, tool_choice="none" if request.tools else None, response_format=None, stop=())
@@ -87,10 +87,13 @@ def summary_request(agent: AgentSpec, messages: Sequence[Message], end: int, max
 def summary_of(reply: ModelReply, replaced: Sequence[Message]) -> str | None:
     """The summary in this reply, with the last request that it replaces; None where the reply is none.
 
-    A reply that was cut off is none: what it left out would be lost without a trace.
+    A reply that was cut off is none, since what it left out would be lost without a trace; nor is one that is no
+    shorter than what it stands for.
     """
     text = reply.message.content.strip()
     if not text or reply.finish_reason != "stop" or reply.message.tool_calls:
+        return None
+    if len(text) >= sum(map(_size, replaced)):
         return None
     asked = next((message.content for message in reversed(replaced) if message.role == "user"), "")
     if asked.startswith(SUMMARY):

@@ -22,8 +22,9 @@ class RunState:
     """The mutable side of a run. Only its own tasks touch it.
 
     `work` is cancelled when nothing may go on; `inbox` holds what no request of the model has had yet. `news` counts
-    what came from outside and may change a decision; `opening` and `context` are those of a `RunSnapshot`. `left_open`
-    is where an earlier executor left the run, until this one has said in the log what became of that.
+    what came from outside and may change a decision; `opening` and `context` are those of a `RunSnapshot`. With
+    fewer than `whole_until` messages no summary is tried for again. `left_open` is where an earlier executor left the
+    run, until this one has said in the log what became of that.
     """
 
     __slots__ = (
@@ -58,6 +59,7 @@ class RunState:
         "unknown_effects",
         "usage",
         "wall",
+        "whole_until",
         "work",
     )
 
@@ -95,6 +97,7 @@ class RunState:
         self.news = 0
         self.opening = 0
         self.context: int | None = None
+        self.whole_until = 0
         self.open_step: OpenStep | None = None
         self.left_open: RunSnapshot | None = None
         self.cancel: Stop | None = None

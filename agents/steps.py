@@ -1,6 +1,7 @@
 """The steps of a run: ask the model, judge its answer, run its tools, and again, until there is a reason to stop."""
 
 from agents.closing import seal
+from agents.compact_step import compact_if_due
 from agents.events import RunStarted
 from agents.judge import judge
 from agents.model_step import model_step
@@ -25,7 +26,7 @@ async def _steps(state: RunState) -> Stop:
     while True:
         step = state.open_step
         if step is None:
-            answer = await model_step(state)
+            answer = await compact_if_due(state) or await model_step(state)
             if isinstance(answer, Stop):
                 return answer
             state.messages.append(answer.reply.message)
