@@ -8,7 +8,7 @@ import typer
 from orchestrator.cli.connect import Json, Url, speak
 from orchestrator.cli.exits import DONE, say
 from orchestrator.cli.log_file import export_log, read_log
-from orchestrator.cli.render import print_json, print_text
+from orchestrator.cli.render import many, print_json, print_text
 from orchestrator.cli.signals import SignalEnd
 from orchestrator.client.client import Client
 from orchestrator.client.wire import DEFAULT_URL
@@ -42,7 +42,7 @@ def export(
     async def work(client: Client, ending: SignalEnd) -> int:
         header = await export_log(client, name, path, overwrite=overwrite)
         if path is not None:
-            say(f"session {header.session}: {header.events:,} events in {path}")
+            say(f"session {header.session}: {many(header.events, 'event')} in {path}")
         return DONE
 
     raise typer.Exit(speak(url, work))
@@ -67,9 +67,8 @@ def import_(
         if json:
             print_json(report)
         else:
-            print_text(
-                f"{report.session} of tenant {report.tenant}: {report.events:,} events, {len(report.runs):,} runs"
-            )
+            came = f"{many(report.events, 'event')}, {many(len(report.runs), 'run')}"
+            print_text(f"{report.session} of tenant {report.tenant}: {came}")
         return DONE
 
     raise typer.Exit(speak(url, work))

@@ -8,7 +8,7 @@ import typer
 from orchestrator.cli.amounts import seconds_of
 from orchestrator.cli.connect import Json, Url, speak
 from orchestrator.cli.exits import DONE
-from orchestrator.cli.render import print_json, print_text
+from orchestrator.cli.render import many, print_json, print_text
 from orchestrator.cli.signals import SignalEnd
 from orchestrator.client.client import Client
 from orchestrator.client.wire import DEFAULT_URL
@@ -50,8 +50,8 @@ def prune(
 
 def prune_words(report: PruneReport) -> str:
     """What was removed, on one line."""
-    parts = [f"{report.sessions:,} sessions", f"{report.runs:,} runs", f"{report.events:,} events"]
+    parts = [many(report.sessions, "session"), many(report.runs, "run"), many(report.events, "event")]
     if report.calls is not None:
-        parts.append(f"{report.calls:,} calls of the ledger")
+        parts.append(f"{many(report.calls, 'call')} of the ledger")
     since = time.strftime("%Y-%m-%d %H:%M", time.localtime(report.before))
     return f"{', '.join(parts)} {'would be' if report.dry_run else 'were'} removed, untouched since {since}"

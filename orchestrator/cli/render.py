@@ -131,5 +131,10 @@ def money(micro_dollars: int | None) -> str:
     return "unknown" if micro_dollars is None else dollars(micro_dollars / MILLION)
 
 
+def many(number: int, name: str) -> str:
+    """`1 round`, `1,204 rounds`."""
+    return f"{number:,} {name}{'' if number == 1 else 's'}"
+
+
 def _count(number: int | None) -> str:
     return "unknown" if number is None else f"{number:,}"

@@ -13,7 +13,7 @@ from agents.messages import Message
 from orchestrator.cli.amounts import limit_word
 from orchestrator.cli.exits import complain, say
 from orchestrator.cli.progress import duration
-from orchestrator.cli.render import age, brief, clean, facts, money, tokens
+from orchestrator.cli.render import age, brief, clean, facts, many, money, tokens
 from orchestrator.views.runs import RunDetail, RunView
 
 _OPTIONS: Final = {
@@ -55,9 +55,9 @@ def _go_on(detail: RunDetail) -> str:
 
 def used_words(run: RunView) -> str:
     """Rounds, tool calls, tokens, time and money, on one line."""
-    parts = [_many(run.rounds, "round")]
+    parts = [many(run.rounds, "round")]
     if run.tool_calls:
-        parts.append(_many(run.tool_calls, "tool call"))
+        parts.append(many(run.tool_calls, "tool call"))
     if run.rounds or run.usage.total:
         parts.append(tokens(run.usage))
     if run.started is not None and run.ended is not None:
@@ -143,7 +143,3 @@ def state_words(run: RunView) -> str:
 def _when(moment: float, now: float) -> str:
     text = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
     return f"{text}, {age(now - moment)} ago"
-
-
-def _many(number: int, name: str) -> str:
-    return f"{number:,} {name}{'' if number == 1 else 's'}"

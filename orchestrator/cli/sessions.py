@@ -10,7 +10,7 @@ from rich.text import Text
 from orchestrator.cli.connect import Json, Url, speak
 from orchestrator.cli.exits import DONE, say
 from orchestrator.cli.ps import runs_table
-from orchestrator.cli.render import age, cells, clean, columns, facts, print_json, print_table, print_text
+from orchestrator.cli.render import age, cells, clean, columns, facts, many, print_json, print_table, print_text
 from orchestrator.cli.signals import SignalEnd
 from orchestrator.client.client import Client
 from orchestrator.client.wire import DEFAULT_URL
@@ -83,10 +83,7 @@ def session_facts(view: SessionDetail, now: float) -> Table:
         ("events", f"{view.events:,}"),
         ("created", f"{age(now - view.created)} ago"),
         ("touched", f"{age(now - view.updated)} ago"),
-        (
-            "held by",
-            f"{view.holder or 'nobody'}, taken {view.generation:,} {'time' if view.generation == 1 else 'times'}",
-        ),
+        ("held by", f"{view.holder or 'nobody'}, taken {many(view.generation, 'time')}"),
         ("runs", f"{view.total:,}"),
     ):
         table.add_row(name, Text(clean(value)))
