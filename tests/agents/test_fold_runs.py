@@ -1,7 +1,7 @@
 """The fold of what runs really wrote: it agrees with the run at every moment, and every prefix of it is whole."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -9,9 +9,10 @@ import trio
 import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import Struct
 
 from agents.budget import Limits, Scope
-from agents.events import BudgetGranted, CancelRequested, Event, MessageAdded, RunEnded
+from agents.events import BudgetGranted, CancelRequested, Compacted, Event, MessageAdded, RunEnded
 from agents.fold import fold, result_of, transcript
 from agents.journal import MemoryJournal
 from agents.loop import AgentRun
@@ -58,7 +59,7 @@ class Compared:
 
     def __init__(self, model: ScriptedModel, journal: MemoryJournal) -> None:
         self._model = model
-        self._journal = journal
+        self.journal = journal
         self.run: AgentRun | None = None
 
     async def call(
@@ -70,7 +71,7 @@ class Compared:
         receipt: Receipt | None = None,
     ) -> ModelReply:
         assert self.run is not None
-        last, state = fold(self._journal.events).last, self.run.progress
+        last, state = fold(self.journal.events).last, self.run.progress
         assert last is not None
         assert last.messages == request.messages
         assert last.open_step is None
@@ -83,41 +84,79 @@ class Compared:
         return await self._model.call(request, deadline=deadline, priority=priority, receipt=receipt)
 
 
-def written(
-    script: list[Answer],
-    own: Limits,
-    above: Limits,
-    on_tool_error: Any,
-    latency: float,
-    others: dict[int, list[Event]],
-) -> tuple[RunResult, tuple[Event, ...]]:
-    """What one run wrote, and how it ended; the model has compared both at each of its answers."""
-    journal = CrowdedJournal(others)
-    agent = AgentSpec(
-        name="agent", model="scripted", system="Be brief.", tools=TOOLS, limits=own, on_tool_error=on_tool_error
-    )
-    model = Compared(ScriptedModel(in_turn(*script), latency=latency), journal)
+class Told(Struct):
+    """What is told to a run, by its model and by others, and what it may use; `cut` is where its executor is lost."""
 
-    async def main() -> RunResult:
+    script: list[Answer]
+    own: Limits
+    above: Limits
+    on_tool_error: Any
+    latency: float
+    compact_at: int | None
+    others: dict[int, list[Event]]
+    cut: int | None
+
+    def agent(self) -> AgentSpec:
+        return AgentSpec(
+            name="agent",
+            model="scripted",
+            system="Be brief.",
+            tools=TOOLS,
+            limits=self.own,
+            on_tool_error=self.on_tool_error,
+            compact_at=self.compact_at,
+            compact_keep=2,
+        )
+
+
+Written = tuple[RunResult, tuple[Event, ...]]
+
+
+def written(told: Told) -> Written:
+    """How a run ended and what it wrote, under two executors maybe; the model compares both whenever it is asked."""
+    journal = CrowdedJournal(told.others)
+    agent, model = told.agent(), Compared(ScriptedModel(in_turn(*told.script), latency=told.latency), journal)
+
+    async def first() -> RunResult:
         model.run = AgentRun(
-            agent, "x", model=model, journal=journal, budget=Scope("job", above), prices=PRICES, run="r"
+            agent, "x", model=model, journal=journal, budget=Scope("job", told.above), prices=PRICES, run="r"
         )
         await model.run.create()
         return await model.run.drive()
 
-    result = trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
-    return result, journal.events
+    async def second(left: tuple[Event, ...]) -> RunResult:
+        snapshot = fold(left).last
+        assert snapshot is not None
+        again = CrowdedJournal(told.others)
+        await MemoryJournal.append(again, left)
+        model.journal = again
+        model.run = AgentRun.take_up(
+            agent, snapshot, model=model, journal=again, budget=Scope("job", told.above), prices=PRICES
+        )
+        return await model.run.drive()
+
+    result = in_virtual_time(first)
+    if told.cut is None or told.cut >= len(journal):
+        return result, journal.events
+    result = in_virtual_time(second, journal.events[: told.cut])
+    return result, model.journal.events
 
 
-runs = st.builds(
-    written,
-    answers,
-    limits,
-    limits,
-    st.sampled_from(["observe", "stop"]),
-    st.sampled_from([0.0, 1.0]),
-    st.dictionaries(st.integers(2, 14), st.lists(outside, min_size=1, max_size=2), max_size=3),
-)
+def in_virtual_time(main: Callable[..., Awaitable[RunResult]], *args: Any) -> RunResult:
+    return trio.run(main, *args, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+runs: st.SearchStrategy[Written] = st.builds(
+    Told,
+    script=answers,
+    own=limits,
+    above=limits,
+    on_tool_error=st.sampled_from(["observe", "stop"]),
+    latency=st.sampled_from([0.0, 1.0]),
+    compact_at=st.none() | st.integers(10, 300),
+    others=st.dictionaries(st.integers(2, 14), st.lists(outside, min_size=1, max_size=2), max_size=3),
+    cut=st.none() | st.integers(1, 30),
+).map(written)
 
 
 def assert_valid(messages: Sequence[Message]) -> None:
@@ -138,7 +177,7 @@ def as_bytes(snapshot: SessionSnapshot) -> bytes:
 
 @settings(max_examples=100, deadline=None)
 @given(runs)
-def test_a_log_folds_to_what_the_run_was_told_and_became(run: tuple[RunResult, tuple[Event, ...]]) -> None:
+def test_a_log_folds_to_what_the_run_was_told_and_became(run: Written) -> None:
     """The model is asked just what the fold says, with the same books, and the end of the log is the run's result."""
     result, events = run
     last = fold(events).last
@@ -152,21 +191,22 @@ def test_a_log_folds_to_what_the_run_was_told_and_became(run: tuple[RunResult, t
 
 @settings(max_examples=60, deadline=None)
 @given(runs)
-def test_every_prefix_of_a_log_is_a_whole_transcript(run: tuple[RunResult, tuple[Event, ...]]) -> None:
-    """Wherever its executor was lost, each tool call has exactly one answer, and what was said once stays said."""
+def test_every_prefix_of_a_log_is_a_whole_transcript(run: Written) -> None:
+    """Wherever its executor was lost, each call has exactly one answer, and what was said stays, or has a summary."""
     _, events = run
     said: tuple[Message, ...] = ()
     for length in range(1, len(events) + 1):
         last = fold(events[:length]).last
         assert last is not None
         assert_valid(transcript(last))
-        assert last.messages[: len(said)] == said
+        if not isinstance(events[length - 1], Compacted):
+            assert last.messages[: len(said)] == said
         said = last.messages
 
 
 @settings(max_examples=60, deadline=None)
 @given(runs)
-def test_a_fold_goes_on_where_another_stopped(run: tuple[RunResult, tuple[Event, ...]]) -> None:
+def test_a_fold_goes_on_where_another_stopped(run: Written) -> None:
     """A prefix and then the rest come to the same bytes as the whole, one event at a time included."""
     _, events = run
     whole = as_bytes(fold(events))
@@ -181,7 +221,7 @@ def test_a_fold_goes_on_where_another_stopped(run: tuple[RunResult, tuple[Event,
 
 @settings(max_examples=60, deadline=None)
 @given(runs, st.data())
-def test_ends_that_come_twice_change_nothing(run: tuple[RunResult, tuple[Event, ...]], data: st.DataObject) -> None:
+def test_ends_that_come_twice_change_nothing(run: Written, data: st.DataObject) -> None:
     """Whatever ends something may stand in the log again, later: the first counts, and the others are evidence."""
     _, events = run
     ends = ("model_replied", "model_failed", "tool_refused", "tool_finished", "run_ended")
