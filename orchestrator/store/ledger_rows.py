@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec.structs import astuple
 
 from orchestrator.store.base import CallRow
-from orchestrator.store.errors import StoreError, StoreFull, StoreLocked
+from orchestrator.store.errors import StoreAway, StoreError, StoreFull, StoreLocked
 
 COLUMNS: Final[tuple[str, ...]] = CallRow.__struct_fields__
 """Of the table of calls, in this order."""
@@ -19,7 +19,8 @@ MOST_WAITING: Final = 200_000
 LOST: Final = "lost"
 """The outcome of a call of which nobody learns any more what became of it."""
 
-_LARGEST: Final = 2**62
+_LARGEST: Final = 2**50
+"""What is larger was misread, and sums of it would not fit into a column."""
 
 
 def day_of(wall: float) -> str:
@@ -50,7 +51,7 @@ def output_counted(row: CallRow) -> int:
 def fit_to_keep(row: CallRow) -> tuple[Any, ...]:
     """A row's columns as any database takes them, whatever a provider or a program has said."""
     values = astuple(row)
-    if row.model.isprintable() and row.tenant.isprintable() and known_tokens(row) < _LARGEST:
+    if row.model.isprintable() and row.tenant.isprintable() and known_tokens(row) + (row.micro_dollars or 0) < _LARGEST:
         return values
     return tuple(_fit(value) for value in values)
 
@@ -144,13 +145,16 @@ class Outbox:
         waiting, self._failed = self._failed, {}
         batch = self._batch = Batch(waiting, self._keep)
         batch.take_in(rows)
-        self._post(batch.write, lambda error: self._could_not(batch, error))
+        try:
+            self._post(batch.write, lambda error: self._could_not(batch, error))
+        except StoreError as error:
+            self._could_not(batch, error)
 
     def _could_not(self, batch: Batch, error: Exception) -> None:
         if self._batch is batch:
             self._batch = None
         self._error = error
-        if not isinstance(error, StoreFull | StoreLocked):
+        if not isinstance(error, StoreFull | StoreLocked | StoreAway):
             self.lost += len(batch.rows)
             return
         for row in batch.rows.values():

@@ -1,18 +1,22 @@
 """One ledger after the other."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
-from orchestrator.store.base import Ledger
-from orchestrator.store.memory_ledger import MemoryLedger
-from orchestrator.store.sqlite_ledger import SqliteLedger
-from tests.ledger.ledgers import DirectDatabase
+from orchestrator.store.base import Ledger, Store
+from tests.store.stores import STORES
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def ledger(request: pytest.FixtureRequest) -> AsyncIterator[Ledger]:
-    if request.param == "memory":
-        yield MemoryLedger()
-    else:
-        yield SqliteLedger(DirectDatabase())
+@pytest.fixture(params=list(STORES))
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    """An empty store."""
+    async with STORES[request.param](tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def ledger(store: Store) -> Ledger:
+    """An empty ledger."""
+    return store.ledger

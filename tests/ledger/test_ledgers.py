@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from orchestrator.store.base import CallRow, Ledger, SentRow, SpentRow
+from orchestrator.store.base import CallRow, Ledger, SentRow, SpentRow, Store
 from orchestrator.store.memory_ledger import MemoryLedger
 from orchestrator.store.sqlite_ledger import SqliteLedger
 from tests.ledger.ledgers import NOON, DirectDatabase, ended_row, sent_row
@@ -205,3 +205,26 @@ async def test_sums_are_those_of_the_calls_whatever_was_written_when(batches: li
     assert known(await sqlite.spent()) == spent
     assert sum(row.calls for row in spent) == sum(row.ended is not None for row in rows)
     assert sum(row.unknown_tokens for row in spent) == sum(row.unknown_tokens for row in rows)
+
+
+async def test_pruned_calls_stay_spent(store: Store) -> None:
+    """Pruning takes the rows of calls that ended before, and leaves the sums, those after, and what is open."""
+    store.ledger.write([ended_row("old"), ended_row("new", 100), sent_row("open")])
+    await store.ledger.flush()
+    before = await store.ledger.spent()
+    assert (await store.prune(NOON + 50)).calls == 1
+    assert {row.key for row in await rows_of(store.ledger)} == {"new", "open"}
+    assert await store.ledger.spent() == before
+
+
+async def test_ten_thousand_calls_at_once_are_kept(store: Store) -> None:
+    """Nothing is dropped when everybody begins at once."""
+    ledger = store.ledger
+    for n in range(10_000):
+        ledger.write([sent_row(f"c{n}", n / 1000)])
+        if n % 2:
+            ledger.write([ended_row(f"c{n}", n / 1000)])
+    await ledger.flush()
+    (spent,) = await ledger.spent()
+    assert (spent.calls, spent.unknown_tokens, ledger.lost) == (5_000, 500_000, 0)
+    assert sum(row.calls for row in await ledger.sent(NOON, 1.0)) == 10_000
