@@ -19,7 +19,7 @@
 | the provider refuses this daemon's key or account              | 502    | not the client's fault, nor in its reach |
 | the provider failed, broke off or fell silent, to the last try | 502    | it serves, and served this one badly  |
 | draining, no endpoint can serve, the owner has ended           | 503    | try again, later or elsewhere         |
-| another daemon has the store, or is taking the session over    | 503    | likewise                              |
+| the store cannot be reached, or somebody else has it now       | 503    | likewise                              |
 | a deadline or a clock ran out                                  | 504    | the answer did not come in time       |
 | the daemon's disk is full or read-only, its store is damaged   | 507    | whoever operates it has to look       |
 
@@ -72,6 +72,7 @@ STATUS: Final[Mapping[str, int]] = {
     "conflict": 409,
     "unknown_event": 409,
     "broken_log": 409,
+    "cannot_continue": 409,
     "too_large": 413,
     "body_too_large": 413,
     "queue_full": 429,
@@ -86,6 +87,7 @@ STATUS: Final[Mapping[str, int]] = {
     "fenced": 503,
     "store_locked": 503,
     "store_closed": 503,
+    "store_away": 503,
     "queue_timeout": 504,
     "call_timeout": 504,
     "wrong_version": 505,

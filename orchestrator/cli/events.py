@@ -1,5 +1,6 @@
 """`headrace events`: what happened in a run, event by event."""
 
+import time
 from contextlib import aclosing
 from typing import Annotated, Final
 
@@ -30,7 +31,10 @@ def events(
     json: Annotated[bool, typer.Option("--json", help="Print each event as JSON on a line of its own.")] = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Shows what happened in a run, one line for each event."""
+    """Shows what happened in a run, one line for each event: its number in the session, when it was, and what.
+
+    With --follow it waits for a daemon that is started anew, and goes on where it was.
+    """
 
     async def work(client: Client, ending: SignalEnd) -> int:
         words = EventWords()
@@ -39,7 +43,8 @@ def events(
                 if json:
                     print_json(data)
                 else:
-                    print_text(f"{number:>4}  {words.line(data)}")
+                    when = words.moment(data, time.time())
+                    print_text(f"{number:>4}  {f'{when}  ' if when else ''}{words.line(data)}")
         return DONE
 
     raise typer.Exit(speak(url, work))

@@ -1,8 +1,10 @@
 """A run's events in words: one line for each, for `events`, and those that a person wants to see pass by for `run`."""
 
+import time
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from agents.events import (
     BudgetGranted,
@@ -42,6 +44,13 @@ _PASSING: Final = (
 )
 
 
+class _Stamped(Struct):
+    at: float = 0.0
+
+
+_stamp: Final = msgspec.json.Decoder(_Stamped)
+
+
 class EventWords:
     """Puts events into words; remembers the last reply, since a tool's start doesn't repeat its arguments."""
 
@@ -55,6 +64,18 @@ class EventWords:
         except UnknownEvent:
             kind = msgspec.json.decode(data).get("type", "unknown")
             return f"{brief(str(kind), 40)} (not known to this version)"
+
+    def moment(self, data: bytes, now: float) -> str:
+        """When an event was appended, by the local clock; with its date on any other day, empty where nobody knew."""
+        try:
+            at = _stamp.decode(data).at
+        except msgspec.DecodeError:
+            return ""
+        if at <= 0:
+            return ""
+        then = time.localtime(at)
+        today = then[:3] == time.localtime(now)[:3]
+        return time.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S", then)
 
     def passing(self, event: Event) -> str:
         """The line for somebody who watches the run, empty where there is nothing to see."""

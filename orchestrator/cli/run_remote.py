@@ -102,7 +102,7 @@ class _Following:
             if refusal.kind != "unknown_run":
                 raise
             raise Forgotten(
-                f"the daemon no longer knows run {self._run}: it was started anew and keeps no runs over a restart"
+                f"the daemon no longer knows run {self._run}: it was started anew, with a store that forgets"
             ) from None
 
     async def _cancel_when_asked(self) -> None:

@@ -7,8 +7,10 @@ import msgspec
 import pytest
 
 from agents.budget import Limits
+from agents.events import UnknownEvent
 from agents.lifecycle import State
 from agents.messages import Usage
+from agents.origin import CannotContinue
 from agents.runtime import UnknownRun
 from orchestrator.api.app import make_app
 from orchestrator.api.errors import BadRequest
@@ -16,11 +18,15 @@ from orchestrator.api.identity import Identity
 from orchestrator.keys import KeyRing
 from orchestrator.runs.errors import RunOver
 from orchestrator.store.errors import (
+    Conflict,
     DuplicateSession,
+    Fenced,
     SessionBusy,
+    StoreAway,
     StoreClosed,
     StoreError,
     StoreFull,
+    StoreLocked,
     StoreUnusable,
     UnknownSession,
 )
@@ -229,6 +235,13 @@ async def test_a_run_is_told_and_granted_more():
         (StoreFull("there is no room on the disk"), 507),
         (StoreUnusable("it is damaged"), 507),
         (StoreError("it cannot"), 507),
+        (Conflict("s", 1, 2), 409),
+        (UnknownEvent("the log holds an event that this version cannot read"), 409),
+        (CannotContinue("another agent worked in this session"), 409),
+        (UnknownSession("there is no session s"), 404),
+        (Fenced("s", 1, 2), 503),
+        (StoreLocked("another process has it"), 503),
+        (StoreAway("connection refused"), 503),
         (StoreClosed("it has failed"), 503),
         (BadRequest("no"), 400),
     ],

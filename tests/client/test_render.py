@@ -1,6 +1,7 @@
 """Text for people: nothing drives the terminal, tables fit, and events read as what happened."""
 
 import io
+import time
 import unicodedata
 
 import msgspec
@@ -223,6 +224,16 @@ def test_a_summary_takes_no_tool_calls_from_the_step_before_it() -> None:
     words.words(ModelReplied(run="r", step=2, attempt=1, reply=summary, purpose="compact"))
     started = ToolStarted(run="r", step=1, index=0, call="c", name="search", key="k")
     assert words.words(started) == 'step 1: search {"query": "the mill"}'
+
+
+def test_an_event_says_when_it_was() -> None:
+    """Today by its time, any other day with its date; what bears no time, or an unreadable one, says nothing."""
+    now = time.mktime((2026, 3, 4, 12, 0, 0, 0, 0, -1))
+    words = EventWords()
+    assert words.moment(encode(RunStarted(run="r", at=now - 61.5)), now) == "11:58:58"
+    assert words.moment(encode(RunStarted(run="r", at=now - 86_400)), now) == "2026-03-03 12:00:00"
+    assert words.moment(b'{"type":"dreamt","at":%d}' % now, now) == "12:00:00"
+    assert [words.moment(data, now) for data in (encode(RunStarted(run="r")), b'{"at":"noon"}')] == ["", ""]
 
 
 def test_an_event_of_a_newer_daemon_is_named() -> None:
