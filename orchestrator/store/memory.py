@@ -195,6 +195,12 @@ class MemoryStore:
         self._prune_blobs(before)
         return Pruned(len(doomed), runs, events, self._ledger.prune(before))
 
+    def forget(self, session: str) -> None:
+        """Lets go of a session at once, so that what passes through takes no more memory than what is kept."""
+        if self._sessions.pop(session, None) is not None:
+            self._runs.forget(session)
+            self._bells.ring(session)
+
     async def aclose(self) -> None:
         self._closed = True
         self._bells.ring_all()

@@ -12,10 +12,11 @@ from orchestrator.store.rules import created_by, duplicate_run, must_be_of
 class MemoryRuns:
     """Rows by the name of their run, in the order of creation."""
 
-    __slots__ = ("_number", "_rows")
+    __slots__ = ("_number", "_rows", "_sessions")
 
     def __init__(self) -> None:
         self._rows: dict[str, RunRow] = {}
+        self._sessions: dict[str, list[str]] = {}
         self._number = 0
 
     def check(self, batch: Batch) -> None:
@@ -32,6 +33,7 @@ class MemoryRuns:
             if before is None:
                 self._number += 1
                 self._rows[row.run] = replace(row, number=self._number)
+                self._sessions.setdefault(row.session, []).append(row.run)
             else:
                 self._rows[row.run] = replace(before, state=row.state, open=row.open, head=row.head)
 
