@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from agents.budget import Limits, Scope
+from agents.budget import UNLIMITED, Limits, Scope
+from agents.compaction import ASK
 from agents.events import BudgetGranted, CancelRequested, Compacted, Event, MessageAdded, RunEnded
 from agents.fold import fold, result_of, transcript
 from agents.journal import MemoryJournal
@@ -20,12 +21,20 @@ from agents.messages import Message, ModelReply, ModelRequest
 from agents.money import Price, PriceList
 from agents.port import Newcomers, Priority, Receipt
 from agents.result import RunResult
-from agents.scripted import Answer, ScriptedModel, in_turn
+from agents.scripted import Answer, ScriptedModel, in_turn, say
 from agents.snapshot import SessionSnapshot
 from agents.spec import AgentSpec
-from tests.agents.test_any_script import TOOLS, answers, limits
+from tests.agents.test_any_script import TOOLS, answers, asking, limits, message
 
 PRICES = PriceList({"scripted": Price(input=1_000_000, output=2_000_000)})
+
+plain = st.builds(
+    message,
+    st.sampled_from(["words", "more words" * 9]),
+    st.lists(st.sampled_from([("read", "{}"), ("write", '{"text": "x"}'), ("write", '{"text": "hang"}')]), min_size=1),
+    st.just(False),
+)
+long_talks = st.lists(st.one_of(plain, plain, plain, plain, asking), min_size=3, max_size=8)
 
 outside: st.SearchStrategy[Event] = st.one_of(
     st.builds(MessageAdded, run=st.just("r"), content=st.sampled_from(["hurry", "look again"])),
@@ -93,6 +102,7 @@ class Told(Struct):
     on_tool_error: Any
     latency: float
     compact_at: int | None
+    sums_up: bool
     others: dict[int, list[Event]]
     cut: int | None
 
@@ -105,8 +115,13 @@ class Told(Struct):
             limits=self.own,
             on_tool_error=self.on_tool_error,
             compact_at=self.compact_at,
-            compact_keep=2,
+            compact_keep=1,
         )
+
+    def answer(self, messages: tuple[Message, ...]) -> Answer:
+        if self.sums_up and messages[-1].content == ASK:
+            return say("sum")
+        return in_turn(*self.script)(messages)
 
 
 Written = tuple[RunResult, tuple[Event, ...]]
@@ -115,7 +130,7 @@ Written = tuple[RunResult, tuple[Event, ...]]
 def written(told: Told) -> Written:
     """How a run ended and what it wrote, under two executors maybe; the model compares both whenever it is asked."""
     journal = CrowdedJournal(told.others)
-    agent, model = told.agent(), Compared(ScriptedModel(in_turn(*told.script), latency=told.latency), journal)
+    agent, model = told.agent(), Compared(ScriptedModel(told.answer, latency=told.latency), journal)
 
     async def first() -> RunResult:
         model.run = AgentRun(
@@ -148,26 +163,27 @@ def in_virtual_time(main: Callable[..., Awaitable[RunResult]], *args: Any) -> Ru
 
 runs: st.SearchStrategy[Written] = st.builds(
     Told,
-    script=answers,
-    own=limits,
-    above=limits,
-    on_tool_error=st.sampled_from(["observe", "stop"]),
+    script=answers | long_talks | long_talks,
+    own=limits | st.just(Limits(rounds=9)),
+    above=limits | st.just(UNLIMITED),
+    on_tool_error=st.sampled_from(["observe", "observe", "stop"]),
     latency=st.sampled_from([0.0, 1.0]),
-    compact_at=st.none() | st.integers(10, 300),
+    compact_at=st.none() | st.integers(10, 300) | st.just(10),
+    sums_up=st.booleans(),
     others=st.dictionaries(st.integers(2, 14), st.lists(outside, min_size=1, max_size=2), max_size=3),
-    cut=st.none() | st.integers(1, 30),
+    cut=st.none() | st.integers(1, 30) | st.integers(3, 12),
 ).map(written)
 
 
 def assert_valid(messages: Sequence[Message]) -> None:
     """Every tool call is followed by its one result, in the model's order."""
     waiting: list[str] = []
-    for message in messages:
-        if message.role == "tool":
-            assert message.tool_call_id == waiting.pop(0)
+    for said in messages:
+        if said.role == "tool":
+            assert said.tool_call_id == waiting.pop(0)
             continue
         assert not waiting
-        waiting = [call.id for call in message.tool_calls]
+        waiting = [call.id for call in said.tool_calls]
     assert not waiting
 
 
