@@ -48,7 +48,7 @@ class Emitter:
             call.request.model,
             call.key,
             call.sent > 0,
-            ticket.whole_input,
+            ticket.whole_input + int(ticket.input_sigma),
             ticket.max_output,
             call.held,
         )
