@@ -47,8 +47,11 @@ _REMEMBER: Final = "INSERT INTO batches (session, id, last) SELECT * FROM unnest
 _INDEX: Final = (
     "INSERT INTO runs (run, session, tenant, job, state, open, after, created, head) SELECT * FROM"
     " unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::bool[], %b::int8[], %b::float8[],"
-    " %b::bytea[]) ON CONFLICT (run) DO UPDATE SET state = excluded.state, open = excluded.open,"
-    " head = excluded.head"
+    " %b::bytea[])"
+)
+_UPDATE: Final = (
+    "UPDATE runs SET state = n.state, open = n.open, head = n.head FROM"
+    " unnest(%b::text[], %b::text[], %b::bool[], %b::bytea[]) AS n (run, state, open, head) WHERE runs.run = n.run"
 )
 NOTIFY: Final = "SELECT pg_notify(current_schema(), %s)"
 """The schema's name is its channel's: what several stores of one database say stays apart."""
@@ -138,8 +141,10 @@ def _write(link: Link, writes: Writes) -> None:
         link.execute(_APPEND, _columns(writes.records))
     if writes.batches:
         link.execute(_REMEMBER, _columns(writes.batches))
+    if writes.new_runs:
+        link.execute(_INDEX, _columns([_row(run) for run in writes.new_runs]))
     if writes.runs:
-        link.execute(_INDEX, _columns([_row(run) for run in writes.runs]))
+        link.execute(_UPDATE, _columns([(run.run, run.state, run.open, run.head) for run in writes.runs]))
     grown = {session for session, _, _ in writes.records}
     if grown:
         link.execute(NOTIFY, [notice(grown)])

@@ -59,7 +59,9 @@ class Address:
 
     def connect(self) -> Link:
         """A new connection; each statement is a transaction unless one is begun. Raises `psycopg.Error`."""
-        link = psycopg.connect("", autocommit=True, **self._options)
+        # no prepared statements: a pipeline that is aborted skips those that it was to prepare, and the client does
+        # not know which
+        link = psycopg.connect("", autocommit=True, prepare_threshold=None, **self._options)
         try:
             link.execute(_SETTINGS.format(schema=sql.Identifier(self.schema), idle=sql.Literal(f"{IDLE_SECONDS}s")))
         except BaseException:

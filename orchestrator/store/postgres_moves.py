@@ -78,11 +78,12 @@ class Seen(Struct, kw_only=True):
 
 
 class Writes(Struct):
-    """What there is to write."""
+    """What there is to write: `runs` are rows that exist, `new_runs` those that must not."""
 
     heads: list[Head] = []
     records: list[tuple[str, int, bytes]] = []
     batches: list[tuple[str, str, int]] = []
+    new_runs: list[RunRow] = []
     runs: list[RunRow] = []
 
 
@@ -100,6 +101,7 @@ class _Planner:
         for holder in seen.alive:
             self._executors.beat(holder, inf, seen.now)
         self._runs: dict[str, RunRow] = {}
+        self._existed = frozenset(seen.runs)
         self._records: list[tuple[str, int, bytes]] = []
         self._batches: list[tuple[str, str, int]] = []
 
@@ -119,8 +121,11 @@ class _Planner:
             return refusal
 
     def writes(self) -> Writes:
-        heads = [head for head in self._seen.heads.values() if head.made or head.changed]
-        return Writes(heads, self._records, self._batches, list(self._runs.values()))
+        heads = [head for _, head in sorted(self._seen.heads.items()) if head.made or head.changed]
+        rows = self._runs.values()
+        new = [row for row in rows if row.run not in self._existed]
+        old = [row for row in rows if row.run in self._existed]
+        return Writes(heads, self._records, self._batches, new, old)
 
     def _append(self, move: Move) -> int:
         head, batch = self._known(move.session), _batch(move)

@@ -104,7 +104,10 @@ class _Attempt(Generic[T]):
         link = self._readers.get()
         with self._lock:
             self._link = link
+            left = self._left
         try:
+            if left:
+                raise StoreError("whoever asked has left")
             return self._work(link)
         finally:
             with self._lock:

@@ -14,11 +14,14 @@ import socket
 import subprocess
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psycopg
 import pytest
+from psycopg import sql
 
 _DEBIAN = Path("/usr/lib/postgresql")
 _START_SECONDS = 60.0
@@ -164,6 +167,19 @@ def shared_server() -> Server:
     """The server that tests share: each takes a schema of its own in it. Skips or fails where there can be none."""
     require_server()
     return _running()
+
+
+@contextmanager
+def fresh_schema() -> Iterator[str]:
+    """The name of a schema that nobody has in the shared server; it is dropped at the end."""
+    name = f"test_{uuid.uuid4().hex}"
+    dsn = shared_server().dsn
+    try:
+        yield name
+    finally:
+        with psycopg.connect(dsn, autocommit=True) as link:
+            link.execute("SET client_min_messages TO warning")
+            link.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(name)))
 
 
 def _free_port() -> int:
