@@ -7,10 +7,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
+import trio
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from agents.errors import HeadraceError
 from agents.events import (
     CancelRequested,
     Event,
@@ -19,13 +21,14 @@ from agents.events import (
     ModelRequested,
     RunCreated,
     RunEnded,
+    RunResumed,
     RunStarted,
     ToolFinished,
     ToolRefused,
     ToolStarted,
 )
 from agents.lifecycle import State, StopReason
-from agents.port import Journal
+from agents.port import Journal, Newcomers
 from orchestrator.instruments.books import APPEND_BOUNDS, Distribution
 from orchestrator.instruments.families import counter, gauge, histogram
 
@@ -71,6 +74,10 @@ class RunMetrics(Collector):
         """A journal took `seconds` to make events durable."""
         self._appends.observe(seconds)
 
+    def left(self, run: str) -> None:
+        """Nobody drives this run for now; it is open again when somebody resumes it."""
+        self._open.pop(run, None)
+
     def lost(self, run: str) -> None:
         """An event of this run could not be kept: the run ends without a closing one (`agents.log`)."""
         if self._open.pop(run, None) is not None:
@@ -81,6 +88,9 @@ class RunMetrics(Collector):
         match event:
             case RunCreated():
                 self._open[event.run] = _OpenRun()
+            case RunResumed():
+                self._open[event.run] = run = _OpenRun()
+                run.begun = True
             case RunEnded():
                 self._open.pop(event.run, None)
                 self._finished[event.state, event.reason] += 1
@@ -144,9 +154,13 @@ class MeteredJournal:
         started = self._clock()
         try:
             await self._journal.append(events)
-        except BaseException:
+        except Newcomers:
+            raise
+        except BaseException as error:
+            # what a store says is no end: the run stays open there, and is taken up again
+            gone = self._metrics.left if isinstance(error, HeadraceError | trio.Cancelled) else self._metrics.lost
             for event in events:
-                self._metrics.lost(event.run)
+                gone(event.run)
             raise
         self._metrics.appended(self._clock() - started)
         for event in events:

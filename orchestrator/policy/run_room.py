@@ -66,7 +66,11 @@ class RunRoom:
             raise _full(f"tenant {tenant} has", own, now)
         if self._all.held >= self.in_all:
             raise _full("all tenants together have", self._all, now)
-        self._idle.pop(tenant, None)
+        self.admit(tenant, now)
+
+    def admit(self, tenant: str, now: float) -> None:
+        """Counts a run that exists already, whether there is room for it or not."""
+        own = self._tenants.get(tenant) or self._idle.pop(tenant, None)
         own = self._tenants.setdefault(tenant, own or _Holder(now))
         for holder in (own, self._all):
             holder.advance(now)

@@ -1,4 +1,4 @@
-"""What can go wrong with runs and sessions beyond what agents and stores know of."""
+"""What can go wrong with runs beyond what agents and stores know of."""
 
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ class RunOver(HeadraceError):
     kind: ClassVar[str] = "run_over"
 
 
-class CannotContinue(HeadraceError):
-    """The session cannot go on like this; the message says what would be right. Nothing was created."""
+class BadLog(HeadraceError):
+    """What should be an exported log is none, or was cut short; the message says where."""
 
-    kind: ClassVar[str] = "cannot_continue"
+    kind: ClassVar[str] = "input_error"

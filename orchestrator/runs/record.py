@@ -1,74 +1,102 @@
-"""One run of the daemon, live or ended, and how clients see it.
+"""One open run of the daemon, and how clients see it.
 
-While it is live, all is read from the `AgentRun` that drives it. When it has ended, only its result and its log are
-kept. The wall clock is looked at once, when the run is created; all other times are that one plus seconds of trio's
-clock, so a clock that is set meanwhile makes no run end before it began.
+Driven, all is read from the `AgentRun` that drives it; while nobody drives it, from what its log came to. Where the run
+began before this process did, it is running to the world, though here it may still be queued. Times come from its
+events, which have them from one look at the wall clock and seconds of trio's clock; so a clock that is set meanwhile
+makes no run end before it began.
 """
 
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Callable
 
-import msgspec
 import trio
+from msgspec.structs import asdict, replace
 
-from agents.lifecycle import Lifecycle, State
+from agents.budget import Scope
+from agents.events import Event, RunEnded
+from agents.lifecycle import State
 from agents.loop import AgentRun, Taken, Taker
 from agents.observation import observed
-from agents.port import Flow, Priority
+from agents.port import Flow, ModelPort, Priority
 from agents.result import RunResult
-from orchestrator.runs.log import RunLog
-from orchestrator.views.runs import PriorityName, RunDetail, RunView
-
-PRIORITY_NAMES: dict[Priority, PriorityName] = {
-    Priority.INTERACTIVE: "interactive",
-    Priority.STANDARD: "standard",
-    Priority.BATCH: "batch",
-}
-PRIORITIES: dict[PriorityName, Priority] = {name: priority for priority, name in PRIORITY_NAMES.items()}
+from agents.snapshot import RunSnapshot, SessionSnapshot
+from agents.spec import AgentSpec
+from orchestrator.runs.head import Head
+from orchestrator.runs.journal import SessionJournal
+from orchestrator.runs.reading import detail_of, open_detail
+from orchestrator.views.runs import RunDetail, RunView
 
 
-class RunRecord:
-    """One run. `created` is in seconds since the epoch, `number` its place in the order of creation once it exists.
+class Terms:
+    """What whoever wants a run's result gives it: an agent in place of the one that was asked for, a budget above it in
+    place of its tenant's, something around its model.
 
-    `counted` says whether it takes one of its tenant's places.
+    `charge` says that the budget has not yet heard of what the run used before it was taken up here.
     """
 
-    __slots__ = (
-        "_created_at",
-        "_done",
-        "_ended",
-        "_lifecycle",
-        "_run",
-        "counted",
-        "created",
-        "flow",
-        "log",
-        "number",
-        "priority",
-    )
+    __slots__ = ("agent", "budget", "charge", "model", "through")
 
     def __init__(
         self,
-        run: AgentRun,
-        log: RunLog,
         *,
-        flow: Flow,
-        priority: Priority,
-        counted: bool,
-        created: float,
-        now: float,
+        agent: AgentSpec | None = None,
+        budget: Scope | None = None,
+        through: Callable[[ModelPort], ModelPort] = lambda port: port,
+        charge: bool = False,
     ) -> None:
-        self.log = log
+        self.agent = agent
+        self.budget = budget
+        self.through = through
+        self.charge = charge
+        self.model: ModelPort | None = None
+
+
+class RunRecord:
+    """One open run. `counted` says whether it takes one of its tenant's places.
+
+    `snapshot` is where its session stood when it was last read, `problem` why nobody drives it, `pause` the wait for
+    the next try to take it up.
+    """
+
+    __slots__ = (
+        "_bell",
+        "_done",
+        "_head",
+        "_run",
+        "counted",
+        "detail",
+        "driven",
+        "flow",
+        "journal",
+        "over",
+        "pause",
+        "priority",
+        "problem",
+        "result",
+        "session",
+        "snapshot",
+        "terms",
+    )
+
+    def __init__(
+        self, flow: Flow, session: str, priority: Priority, terms: Terms, *, counted: bool, head: Head | None = None
+    ) -> None:
         self.flow = flow
+        self.session = session
         self.priority = priority
-        self.number = 0
+        self.terms = terms
         self.counted = counted
-        self.created = created
-        self._created_at = now
-        self._run: AgentRun | None = run
-        self._lifecycle: Lifecycle | None = run.progress.lifecycle
-        self._ended: tuple[RunView, RunResult] | None = None
+        self.journal: SessionJournal | None = None
+        self.snapshot: SessionSnapshot | None = None
+        self.problem = ""
+        self.pause: trio.CancelScope | None = None
+        self.driven = False
+        self.over = False
+        self.result: RunResult | None = None
+        self.detail: RunDetail | None = None
+        self._head = head
+        self._run: AgentRun | None = None
         self._done: trio.Event | None = None
+        self._bell: trio.Event | None = None
 
     @property
     def run(self) -> str:
@@ -76,112 +104,165 @@ class RunRecord:
         return self.flow.run
 
     @property
-    def state(self) -> State:
-        lifecycle = self._lifecycle
-        return self.result.state if lifecycle is None else lifecycle.state
+    def live(self) -> AgentRun | None:
+        """What drives it, or is about to; None while nobody does."""
+        return self._run
 
     @property
-    def ended(self) -> bool:
-        return self._ended is not None
+    def head(self) -> Head:
+        head = self._head if self.journal is None or self.journal.head is None else self.journal.head
+        assert head is not None, f"run {self.run} has no first event"
+        return head
 
-    def drive(self, room: trio.CapacityLimiter) -> Coroutine[Any, Any, RunResult]:
-        """Runs it to its end; see `AgentRun.drive`."""
-        return self._live.drive(room)
+    @property
+    def state(self) -> State:
+        if self.detail is not None:
+            return self.detail.state
+        if self._run is None:
+            return self._begun(State.CREATED)
+        return self._begun(self._run.state)
+
+    def _begun(self, state: State) -> State:
+        return State.RUNNING if self.head.view.started is not None and state in _UNBEGUN else state
+
+    def driven_by(self, run: AgentRun, journal: SessionJournal, head: Head | None = None) -> None:
+        """From here on this is what drives it; `head` is the one it has until its journal knows more."""
+        self._head = head or self._head
+        self._run, self.journal = run, journal
+        self.snapshot, self.problem = None, ""
+
+    def park(self, problem: str) -> None:
+        """Nobody drives it for now."""
+        self._run, self.problem = None, problem
+        if self.journal is not None:
+            self._head = self.journal.head
 
     def cancel(self, reason: Taken = "cancelled", message: str = "", source: Taker = "user") -> None:
-        """Takes the run away; one that has ended stays as it is."""
+        """Takes it away, as far as this process knows of it; one that has ended stays as it is."""
         if self._run is not None:
             self._run.cancel(reason, message, source)
 
+    def hear(self, events: tuple[Event, ...]) -> None:
+        """Tells it of what came from outside and is in its log."""
+        if self._run is not None:
+            self._run.receive(events)
+        self.ring()
+
+    def leave(self) -> None:
+        """Stops driving it, and leaves it open in its log."""
+        if self._run is not None:
+            self._run.leave()
+        if self.pause is not None:
+            self.pause.cancel()
+
+    def ended_event(self, now: float) -> RunEnded | None:
+        """How it ended, as a closing event would say it; None while it has not."""
+        result = None if self._run is None else self._run.result
+        if result is None:
+            return None
+        shared = set(RunEnded.__struct_fields__) & set(RunResult.__struct_fields__)
+        return RunEnded(at=now, **{field: getattr(result, field) for field in shared})
+
     def end(self, now: float) -> None:
-        """The drive is over: keeps what it led to, lets go of the rest, and tells all who wait."""
-        result = self._live.result
-        assert result is not None, f"run {self.run} was left without a result"
-        self._ended = (self._view(result.message, self._wall(now), result), result)
-        self._run = self._lifecycle = None
-        self.log.close()
+        """Nobody here drives it any more: keeps what it led to, if it ended, and tells all who wait."""
+        run, journal, ended = self._run, self.journal, self.ended_event(now)
+        if run is not None and run.result is not None and journal is not None and ended is not None:
+            head = self.head if self.head.ended else self.head.then([ended])
+            self.result = run.result
+            self.detail = detail_of(head.view, run.result, journal.number - head.after)
+        if not self.over:
+            self._close()
+
+    def end_as(self, result: RunResult, head: Head, events: int) -> None:
+        """It turned out to have ended already."""
+        self.result = result
+        self.detail = detail_of(head.view, result, events)
+        self._close()
+
+    def _close(self) -> None:
+        self._run = None
+        self.over = True
+        self.ring()
         if self._done is not None:
             self._done.set()
 
-    async def wait(self) -> RunResult:
-        """The result, when the run has ended. Always a checkpoint."""
-        if self._ended is None:
-            if self._done is None:
-                self._done = trio.Event()
-            await self._done.wait()
-        else:
+    async def wait(self) -> None:
+        """Until it has ended, or is left. Always a checkpoint."""
+        if self.over:
             await trio.lowlevel.checkpoint()
-        return self.result
+            return
+        if self._done is None:
+            self._done = trio.Event()
+        await self._done.wait()
 
-    @property
-    def result(self) -> RunResult:
-        """How the run ended; only for one that has."""
-        assert self._ended is not None, f"run {self.run} is live"
-        return self._ended[1]
+    def ring(self) -> None:
+        """Its log has grown, or it is over."""
+        bell, self._bell = self._bell, None
+        if bell is not None:
+            bell.set()
+
+    def bell(self) -> trio.Event:
+        """What the next ring sets."""
+        if self._bell is None:
+            self._bell = trio.Event()
+        return self._bell
 
     def view(self) -> RunView:
         """The run in a list."""
-        return self._view() if self._ended is None else self._ended[0]
-
-    def detail(self) -> RunDetail:
-        """The run, whole."""
-        seen = msgspec.structs.asdict(self.view())
-        if self._ended is None:
-            progress = self._live.progress
-            return RunDetail(
-                **seen,
-                unknown_tokens=progress.scope.unknown.tokens,
-                unknown_effects=tuple(progress.unknown_effects),
-                events=len(self.log),
-                messages=tuple(progress.messages),
-            )
-        result = self._ended[1]
-        return RunDetail(
-            **seen,
-            answer=result.answer,
-            partial=result.partial,
-            scope=result.scope,
-            limit=result.limit,
-            allowed=result.allowed,
-            observed_amount=result.observed,
-            unknown_tokens=result.unknown_tokens,
-            unknown_effects=result.unknown_effects,
-            next=result.next,
-            events=len(self.log),
-            messages=result.messages,
-        )
-
-    def _view(self, message: str = "", ended: float | None = None, result: RunResult | None = None) -> RunView:
-        progress = self._live.progress
-        began = progress.scope.started
-        state = progress.lifecycle.state
-        return RunView(
-            run=self.run,
-            agent=progress.agent.name,
-            model=progress.agent.model,
-            tenant=self.flow.tenant,
-            job=self.flow.job,
-            priority=PRIORITY_NAMES[self.priority],
-            state=state,
-            observed=observed(state),
-            reason=None if result is None else result.reason,
-            created=self.created,
-            started=None if began is None else self._wall(began),
-            ended=ended,
+        if self.detail is not None:
+            return _listed(self.detail)
+        state = self.state
+        seen = replace(self.head.view, state=state, observed=observed(state), message=self.problem)
+        if self._run is None:
+            return seen if self.parked is None else _with(seen, self.parked)
+        progress = self._run.progress
+        return replace(
+            seen,
             rounds=progress.rounds,
             tool_calls=progress.tool_calls,
             usage=progress.usage,
             micro_dollars=progress.micro_dollars,
-            message=message,
         )
 
-    def _wall(self, now: float) -> float:
-        return self.created + (now - self._created_at)
+    def whole(self) -> RunDetail:
+        """The run, whole."""
+        if self.detail is not None:
+            return self.detail
+        view, after = self.view(), self.head.after
+        if self._run is not None and self.journal is not None:
+            progress = self._run.progress
+            return RunDetail(
+                **asdict(view),
+                unknown_tokens=progress.scope.unknown.tokens,
+                unknown_effects=tuple(progress.unknown_effects),
+                events=self.journal.number - after,
+                messages=tuple(progress.messages),
+            )
+        if self.parked is None or self.snapshot is None:
+            return RunDetail(**asdict(view))
+        return open_detail(view, self.parked, self.snapshot.events - after)
 
     @property
-    def _live(self) -> AgentRun:
-        assert self._run is not None, f"run {self.run} has ended"
-        return self._run
+    def parked(self) -> RunSnapshot | None:
+        """Where it stood when its log was read, while nobody drives it."""
+        return None if self.snapshot is None else self.snapshot.last
 
     def __repr__(self) -> str:
-        return f"<RunRecord {self.run} {self.state}>"
+        return f"<RunRecord {self.run} {self.state}{'' if self._run else ' parked'}>"
+
+
+_UNBEGUN = (State.CREATED, State.QUEUED)
+
+
+def _with(view: RunView, snapshot: RunSnapshot) -> RunView:
+    return replace(
+        view,
+        rounds=snapshot.rounds,
+        tool_calls=snapshot.tool_calls,
+        usage=snapshot.usage,
+        micro_dollars=snapshot.micro_dollars,
+    )
+
+
+def _listed(detail: RunDetail) -> RunView:
+    return RunView(**{field: getattr(detail, field) for field in RunView.__struct_fields__})

@@ -198,7 +198,7 @@ class MemoryStore:
     def forget(self, session: str) -> None:
         """Lets go of a session at once, so that what passes through takes no more memory than what is kept."""
         if self._sessions.pop(session, None) is not None:
-            self._runs.forget(session)
+            self._runs.forget([session])
             self._bells.ring(session)
 
     async def aclose(self) -> None:

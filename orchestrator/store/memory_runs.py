@@ -1,7 +1,7 @@
 """The index of runs of the store in memory."""
 
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
@@ -55,9 +55,9 @@ class MemoryRuns:
         """The sessions of which a run is open."""
         return {row.session for row in self._rows.values() if row.open}
 
-    def forget(self, sessions: Container[str]) -> int:
+    def forget(self, sessions: Iterable[str]) -> int:
         """Removes the rows of these sessions; how many."""
-        gone = [run for run, row in self._rows.items() if row.session in sessions]
+        gone = [run for session in sessions for run in self._sessions.pop(session, ())]
         for run in gone:
             del self._rows[run]
         return len(gone)

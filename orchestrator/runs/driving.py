@@ -1,0 +1,104 @@
+"""One run, driven until it has ended: taken up again as often as its log lets it, or left where it stands.
+
+A run that could not go on is tried again after 1 s, 2 s, 4 s and so on, at most every minute; for as long as this
+executor is fenced, not at all.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+import trio
+
+from agents.errors import HeadraceError
+from agents.log import JournalLost
+from agents.origin import RunLeft
+from orchestrator.runs.executor import Executor
+from orchestrator.runs.record import RunRecord
+from orchestrator.runs.taking_up import TakingUp
+
+FIRST_WAIT: Final = 1.0
+LONGEST_WAIT: Final = 60.0
+
+_log = structlog.get_logger("headrace.runs")
+
+
+class Driving:
+    """Drives the runs of one service, at most as many at once as `room` has places.
+
+    `again` says whether a run whose log takes no more events may go on later. Once `leaving` is set, runs are left.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        taking_up: TakingUp,
+        room: trio.CapacityLimiter,
+        *,
+        again: bool,
+        wall: Callable[[], float],
+    ) -> None:
+        self._executor = executor
+        self._taking_up = taking_up
+        self._room = room
+        self._again = again
+        self._wall = wall
+        self.leaving = False
+
+    async def drive(self, record: RunRecord) -> None:
+        """Until the run has ended or is left; the record knows which. Only cancelling raises, `trio.Cancelled`."""
+        wait = 0.0
+        while not self.leaving:
+            if record.live is None and not await self._taken_up(record, wait):
+                return
+            run = record.live
+            assert run is not None
+            rounds = run.progress.rounds
+            try:
+                await run.drive(self._room)
+            except RunLeft as left:
+                record.park(left.message)
+            except JournalLost as lost:
+                if not self._again:
+                    await self._give_up(record)
+                    return
+                _log.warning("a run's log takes no more; it stays open", run=record.run, why=lost.message)
+                record.park(lost.message)
+            else:
+                return
+            wait = _longer(0.0 if run.progress.rounds > rounds else wait)
+
+    async def _taken_up(self, record: RunRecord, wait: float) -> bool:
+        with trio.CancelScope() as record.pause:
+            try:
+                while True:
+                    await trio.sleep(wait)
+                    await self._executor.until_alive()
+                    try:
+                        return await self._taking_up.take_up(record)
+                    except HeadraceError as error:
+                        problem = error.message
+                    except Exception as error:
+                        _log.exception("a run cannot be taken up", run=record.run)
+                        problem = f"{type(error).__name__}: {error}"
+                    if problem != record.problem:
+                        _log.warning("a run cannot be taken up for now; it stays open", run=record.run, why=problem)
+                    record.problem = problem
+                    wait = _longer(wait)
+            finally:
+                record.pause = None
+        return False
+
+    async def _give_up(self, record: RunRecord) -> None:
+        ended = record.ended_event(self._wall())
+        if ended is None or record.journal is None:
+            return
+        with trio.CancelScope(shield=True):
+            try:
+                await record.journal.close_lost(ended)
+            except HeadraceError as error:
+                _log.warning("the index does not know how a run ended", run=record.run, why=error.message)
+
+
+def _longer(wait: float) -> float:
+    return min(max(2 * wait, FIRST_WAIT), LONGEST_WAIT)

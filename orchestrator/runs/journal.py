@@ -1,0 +1,97 @@
+"""One run's way into its session's log."""
+
+from collections.abc import Callable, Sequence
+
+from agents.events import Event, RunCreated, RunEnded, decode, encode
+from agents.port import Newcomers
+from orchestrator.runs.executor import Executor
+from orchestrator.runs.head import Head
+from orchestrator.store.base import Batch, RunRow, Store
+from orchestrator.store.errors import Conflict
+
+
+class SessionJournal:
+    """Implements `agents.port.Journal` for a run of a session; `rang` is called after each append.
+
+    `number` is that of the last event of the session that the run knows, `generation` that of the lease it appends
+    under; with 0 the first append takes the lease, and makes the session. The index of runs changes in the same move
+    as the log, with the run's first event and its last.
+    """
+
+    __slots__ = ("_executor", "_rang", "_session", "_store", "_tenant", "generation", "head", "number")
+
+    def __init__(
+        self,
+        store: Store,
+        executor: Executor,
+        session: str,
+        tenant: str,
+        *,
+        rang: Callable[[], None],
+        head: Head | None = None,
+        number: int = 0,
+        generation: int = 0,
+    ) -> None:
+        self._store = store
+        self._executor = executor
+        self._session, self._tenant = session, tenant
+        self._rang = rang
+        self.head = head
+        self.number = number
+        self.generation = generation
+
+    async def append(self, events: Sequence[Event]) -> None:
+        """Appends all events or none; see `agents.port.Journal`. Raises `StoreError` where the store cannot."""
+        head, rows = self._told(events)
+        batch = Batch(
+            session=self._session,
+            id=self._executor.batch_id(),
+            after=self.number,
+            records=tuple(encode(event) for event in events),
+            runs=rows,
+        )
+        if not self.generation:
+            self.generation = (await self._executor.take(self._session, tenant=self._tenant, batch=batch)).generation
+        else:
+            try:
+                await self._store.append(batch, self.generation)
+            except Conflict as conflict:
+                raise Newcomers(await self._newcomers(conflict.last)) from None
+        self.number += len(events)
+        self.head = head
+        self._rang()
+
+    def _told(self, events: Sequence[Event]) -> tuple[Head | None, tuple[RunRow, ...]]:
+        head, first = self.head, events[0]
+        if isinstance(first, RunCreated):
+            head = Head.of(first, self.number)
+        if head is None:
+            return None, ()
+        head = head.then(events)
+        turning = any(isinstance(event, RunCreated | RunEnded) for event in events)
+        return head, (head.row(),) if turning else ()
+
+    async def _newcomers(self, last: int) -> list[Event]:
+        events: list[Event] = []
+        while self.number < last:
+            for record in await self._store.read(self._session, self.number):
+                events.append(decode(record.data))
+                self.number = record.number
+        return events
+
+    async def close_lost(self, ended: RunEnded) -> None:
+        """Says in the index alone how the run ended, in a store from which nobody takes it up."""
+        if self.head is None or not self.generation:
+            return
+        self.head = self.head.then([ended])
+        batch = Batch(
+            session=self._session,
+            id=self._executor.batch_id(),
+            after=self.number,
+            records=(),
+            runs=(self.head.row(),),
+        )
+        await self._store.append(batch, self.generation)
+
+    def __repr__(self) -> str:
+        return f"<SessionJournal {self._session} at {self.number}, generation {self.generation}>"
