@@ -157,11 +157,30 @@ def written(told: Told) -> Written:
     return result, model.journal.events
 
 
+def continued(told: Told) -> Written:
+    """A second run of the same session, behind a first one."""
+    _, before = written(told)
+    history = fold(before).last
+    journal = MemoryJournal()
+    model = Compared(ScriptedModel(told.answer), journal)
+
+    async def main() -> RunResult:
+        await journal.append(before)
+        agent, above = told.agent(), Scope("job", told.above)
+        model.run = AgentRun(
+            agent, "y", model=model, journal=journal, budget=above, prices=PRICES, run="s", history=history
+        )
+        await model.run.create()
+        return await model.run.drive()
+
+    return in_virtual_time(main), journal.events
+
+
 def in_virtual_time(main: Callable[..., Awaitable[RunResult]], *args: Any) -> RunResult:
     return trio.run(main, *args, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
-runs: st.SearchStrategy[Written] = st.builds(
+tellings = st.builds(
     Told,
     script=answers | long_talks | long_talks,
     own=limits | st.just(Limits(rounds=9)),
@@ -172,7 +191,8 @@ runs: st.SearchStrategy[Written] = st.builds(
     sums_up=st.booleans(),
     others=st.dictionaries(st.integers(2, 14), st.lists(outside, min_size=1, max_size=2), max_size=3),
     cut=st.none() | st.integers(1, 30) | st.integers(3, 12),
-).map(written)
+)
+runs: st.SearchStrategy[Written] = tellings.map(written)
 
 
 def assert_valid(messages: Sequence[Message]) -> None:
@@ -203,6 +223,18 @@ def test_a_log_folds_to_what_the_run_was_told_and_became(run: Written) -> None:
     assert isinstance(ended, RunEnded)
     assert (last.rounds, last.tool_calls, last.usage) == (ended.rounds, ended.tool_calls, ended.usage)
     assert (last.unknown_effects, last.micro_dollars) == (ended.unknown_effects, ended.micro_dollars)
+
+
+@settings(max_examples=40, deadline=None)
+@given(tellings.map(continued))
+def test_a_second_run_goes_on_with_what_the_first_one_left(run: Written) -> None:
+    """Its model is asked with the session's whole transcript, its books are its own, and its result is the log's."""
+    result, events = run
+    session = fold(events)
+    assert session.runs == ("r", "s")
+    assert session.last is not None
+    assert result_of(session.last) == result
+    assert_valid(result.messages)
 
 
 @settings(max_examples=60, deadline=None)
