@@ -1,10 +1,8 @@
 """How a run is wound up: every open call is answered, and what the run came to is told."""
 
-from typing import Literal
-
 from msgspec.structs import replace
 
-from agents.events import CancelRequested, Event, RunEnded
+from agents.events import Event, RunEnded
 from agents.lifecycle import TERMINAL_STATE, State, StopReason
 from agents.log import JournalLost
 from agents.open_calls import answer_the_rest, settle_left_open
@@ -25,13 +23,8 @@ async def close(state: RunState, stop: Stop) -> RunResult:
     """Writes the closing event behind all that it needs before it. Raises `JournalLost`."""
     state.closing = True
     events = settle_left_open(state)
-    if stop.source and not state.cancel_logged:
-        reason: Literal["cancelled", "interrupted"] = (
-            "interrupted" if stop.reason is StopReason.INTERRUPTED else "cancelled"
-        )
-        events.append(
-            CancelRequested(run=state.run, at=state.wall(), source=stop.source, reason=reason, call=stop.call)
-        )
+    if stop.source:
+        events += state.untold_cancel()
     events += _wind_up(state)
     result = result_of(state, stop)
     await state.log.append(*events, run_ended(state, result))
@@ -48,16 +41,6 @@ def close_unlogged(state: RunState, lost: JournalLost) -> RunResult:
     stop = Stop(StopReason.INTERNAL_ERROR, lost.message)
     state.lifecycle.end(stop.reason)
     return result_of(state, stop)
-
-
-def _cancel_requested(state: RunState, stop: Stop, source: Literal["user", "parent", "tool"]) -> CancelRequested:
-    return CancelRequested(
-        run=state.run,
-        at=state.wall(),
-        source=source,
-        reason="interrupted" if stop.reason is StopReason.INTERRUPTED else "cancelled",
-        call=stop.call,
-    )
 
 
 def _wind_up(state: RunState) -> list[Event]:

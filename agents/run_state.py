@@ -1,6 +1,7 @@
 """What one run knows while it is driven; shared by the loop and its steps."""
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import trio
 
@@ -16,6 +17,8 @@ from agents.port import ModelPort, Priority
 from agents.result import Stop
 from agents.snapshot import RunSnapshot
 from agents.spec import AgentSpec
+
+Taken = Literal["cancelled", "interrupted"]
 
 
 class RunState:
@@ -141,6 +144,21 @@ class RunState:
         if self.lifecycle.state not in (State.CREATED, State.QUEUED):
             self.lifecycle.cancel()
 
+    def untold_cancel(self) -> list[Event]:
+        """What the log has yet to be told of who took the run away."""
+        stop = self.cancel
+        if stop is None or not stop.source or self.cancel_logged:
+            return []
+        self.cancel_logged = True
+        reason: Taken = "interrupted" if stop.reason is StopReason.INTERRUPTED else "cancelled"
+        return [CancelRequested(run=self.run, at=self.wall(), source=stop.source, reason=reason, call=stop.call)]
+
+    def _stop_for(self, event: CancelRequested) -> Stop:
+        calls = () if self.open_step is None or event.source != "tool" else self.open_step.calls
+        tool = next((call.name for call in calls if call.id == event.call), None)
+        message = f"the run was {event.reason}" if tool is None else f"the tool {tool} cancelled the run"
+        return Stop(StopReason(event.reason), message, call=event.call)
+
     def receive(self, events: Sequence[Event]) -> None:
         """What others appended, in the log's order; each event once."""
         self.inbox += [e.content for e in events if isinstance(e, MessageAdded) and e.run == self.run]
@@ -154,7 +172,7 @@ class RunState:
                 continue
             if isinstance(event, CancelRequested):
                 self.cancel_logged = True
-                self.ask_to_cancel(Stop(StopReason(event.reason), f"the run was {event.reason}", call=event.call))
+                self.ask_to_cancel(self._stop_for(event))
                 self.work.cancel()
             elif isinstance(event, BudgetGranted):
                 self._grant(event.limits)

@@ -177,18 +177,19 @@ class _Calls:
         self._step.answers[granted.index] = outcome.content
         if outcome.finish == "unknown_effect":
             state.unknown_effects.append(key)
-        await state.log.append(
-            ToolFinished(
-                run=state.run,
-                at=state.wall(),
-                step=self._step.number,
-                index=granted.index,
-                call=granted.call.id,
-                name=granted.call.name,
-                outcome=outcome.finish,
-                content=outcome.content,
-            )
+        finished = ToolFinished(
+            run=state.run,
+            at=state.wall(),
+            step=self._step.number,
+            index=granted.index,
+            call=granted.call.id,
+            name=granted.call.name,
+            outcome=outcome.finish,
+            content=outcome.content,
         )
+        # a tool's word that the run is over is as durable as its value
+        took_run = state.cancel is not None and state.cancel.call == granted.call.id
+        await state.log.append(finished, *(state.untold_cancel() if took_run else ()))
 
     def _cancelled_by_tool(self, granted: Granted) -> None:
         if self._step.answers[granted.index] is not None:
