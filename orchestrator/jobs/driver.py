@@ -1,6 +1,7 @@
-"""A job's way from its start to its end on disk, in a task of its own."""
+"""A job's way from its start to its end, or to where its daemon leaves it, in a task of its own."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 import structlog
@@ -10,20 +11,30 @@ from agents.budget import Scope
 from agents.spec import AgentSpec
 from orchestrator.jobs.entry import JobEntry, budget_of
 from orchestrator.jobs.errors import JobStorageError
+from orchestrator.jobs.events import JobEnded
+from orchestrator.jobs.fold import JobFold
 from orchestrator.jobs.fuse import Fuse
-from orchestrator.jobs.table import ResultTable
+from orchestrator.jobs.log import JobLog
 from orchestrator.jobs.work import Ending, JobWork, RunsToEnd
+from orchestrator.store.errors import StoreError
 
 SHUTTING_DOWN: Final = "the daemon is shutting down"
 
 SetWeight = Callable[[str, str, float], None]
 """Told of a tenant, its job and the job's weight when the job begins, and of weight 1 when it has ended."""
 
+FIRST_PAUSE: Final = 1.0
+LONGEST_PAUSE: Final = 60.0
+"""Seconds before a job whose log could not be written is gone on with: doubled each time it gets no further."""
+
 _log = structlog.get_logger("headrace.jobs")
 
 
 class JobDriver:
-    """Works at jobs in `nursery`. What goes wrong with one ends that one, and not the daemon."""
+    """Works at jobs in `nursery`. What goes wrong with one ends that one, and not the daemon.
+
+    `go_on` is called some time after a job had to be left.
+    """
 
     def __init__(
         self,
@@ -35,6 +46,7 @@ class JobDriver:
         wall: Callable[[], float],
         limiter: trio.CapacityLimiter,
         parent: Callable[[str], Scope | None],
+        go_on: Callable[[JobEntry], Awaitable[None]],
     ) -> None:
         self._nursery = nursery
         self._parent = parent
@@ -43,25 +55,42 @@ class JobDriver:
         self._attempts = attempts
         self._wall = wall
         self._limiter = limiter
+        self._go_on = go_on
 
-    def start(self, entry: JobEntry, table: ResultTable, agent: AgentSpec) -> None:
-        """Begins the attempt that the job's record names, behind the results in `table`."""
+    def start(
+        self, entry: JobEntry, log: JobLog, fold: JobFold, agent: AgentSpec, *, resumed: bool, left: int = 0
+    ) -> None:
+        """Begins the attempt that the job's record names, or goes on with it, behind what `fold` knows.
+
+        `left` runs of it were taken away meanwhile.
+        """
         record = entry.record
+        budget = budget_of(
+            record, fold.table.summary(), self._wall(), self._parent(record.request.tenant), resumed=resumed
+        )
         work = JobWork(
             record,
             entry.folder,
+            log=log,
             spool=entry.spool,
             results=entry.results,
-            table=table,
+            table=fold.table,
             runs=self._runs,
             agent=agent,
-            budget=budget_of(record, table.summary(), self._wall(), self._parent(record.request.tenant)),
+            budget=budget,
             fuse=Fuse(record.workers, self._attempts),
             limiter=self._limiter,
+            wall=self._wall,
         )
+        if fold.ending is not None:
+            work.stop(fold.ending.phase, fold.ending.message, left=left)
         entry.begin(work)
         self._weigh(entry, record.request.weight)
         self._nursery.start_soon(self._drive, entry, work, name=f"job {record.job}")
+
+    def try_later(self, entry: JobEntry) -> None:
+        """Goes on with a job some time later."""
+        self._nursery.start_soon(self._later, entry, False)
 
     async def _drive(self, entry: JobEntry, work: JobWork) -> None:
         ending = Ending("interrupted", SHUTTING_DOWN)
@@ -74,11 +103,14 @@ class JobDriver:
             ending = Ending("failed", f"something went wrong inside: {type(error).__name__}: {error}", work.begun)
         finally:
             with trio.CancelScope(shield=True):
-                await self._end(entry, ending)
+                ending = await self._end(entry, work, ending)
+        if ending.again:
+            await self._later(entry, work.finished > 0)
 
-    async def _end(self, entry: JobEntry, ending: Ending) -> None:
+    async def _end(self, entry: JobEntry, work: JobWork, ending: Ending) -> Ending:
         async with entry.control:
-            record = entry.closing_record(ending, self._wall())
+            ending = await self._close(entry, work, ending)
+            record = entry.closing_record(ending, self._wall(), work.log.last)
 
             def keep() -> None:
                 entry.folder.sync_results()
@@ -87,9 +119,35 @@ class JobDriver:
             try:
                 await trio.to_thread.run_sync(keep, limiter=self._limiter)
             except JobStorageError as error:
-                _log.error("a job's end could not be kept", job=entry.job, problem=error.message)
+                _log.error("a job's end could not be kept in its folder", job=entry.job, problem=error.message)
             self._weigh(entry, 1.0)
             entry.end(record)
+        return ending
+
+    async def _close(self, entry: JobEntry, work: JobWork, ending: Ending) -> Ending:
+        """Writes the end into the log, where it is one; what it is where the log takes nothing."""
+        if ending.phase != "interrupted":
+            ended = JobEnded(
+                at=self._wall(),
+                phase=ending.phase,
+                message=ending.message,
+                cancelled=ending.cancelled,
+                gathered=work.table.summary(),
+            )
+            try:
+                await work.log.append(ended)
+            except StoreError as error:
+                ending = Ending("interrupted", error.message, ending.cancelled, again=True)
+        if ending.again:
+            _log.warning("a job is left, and gone on with later", job=entry.job, why=ending.message)
+        with suppress(StoreError):
+            await work.log.release()
+        return ending
+
+    async def _later(self, entry: JobEntry, progress: bool) -> None:
+        entry.pause = FIRST_PAUSE if progress else min(2 * entry.pause or FIRST_PAUSE, LONGEST_PAUSE)
+        await trio.sleep(entry.pause)
+        await self._go_on(entry)
 
     def _weigh(self, entry: JobEntry, weight: float) -> None:
         if entry.record.request.weight != 1.0:

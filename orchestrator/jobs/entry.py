@@ -1,13 +1,12 @@
 """One job as the service holds it: its record, its inputs and results, and its work while it is live."""
 
-from collections.abc import Callable
-
 import msgspec
 import trio
 
 from agents.budget import Scope
 from orchestrator.jobs.files import JobFolder, StoredJob
 from orchestrator.jobs.record import JobRecord, JobSummary
+from orchestrator.jobs.recovery import TakenUp
 from orchestrator.jobs.results import ResultView
 from orchestrator.jobs.signal import Signal
 from orchestrator.jobs.spool import InputSpool
@@ -32,6 +31,7 @@ class JobEntry:
             on_change=self.changed.ring,
         )
         self.work: JobWork | None = None
+        self.pause = 0.0
         self.ended = trio.Event()
         self._limiter = limiter
 
@@ -103,58 +103,56 @@ class JobEntry:
         self.ended.set()
         self.changed.ring()
 
-    def closing_record(self, ending: Ending, now: float) -> JobRecord:
-        """What the record says once it has ended so."""
+    def closing_record(self, ending: Ending, now: float, events: int) -> JobRecord:
+        """What the record says once it has ended so, and its log with that event."""
         assert self.work is not None
         return msgspec.structs.replace(
-            self._current(),
+            self.current(),
             phase=ending.phase,
             message=ending.message,
             cancelled=ending.cancelled,
             ended=now,
             summary=self.work.table.summary(),
+            events=events,
         )
 
-    def next_record(self, now: float) -> JobRecord:
-        """The record of the next attempt.
-
-        One that goes on after an interruption has what is left of the budget; after any other end it is granted anew.
-        """
-        record = self._current()
-        attempt = record.attempt + 1
-        goes_on = record.phase == "interrupted"
-        return msgspec.structs.replace(
-            record,
-            phase="running",
-            message="",
-            cancelled=0,
-            ended=None,
-            attempt=attempt,
-            granted_attempt=record.granted_attempt if goes_on else attempt,
-            granted_at=record.granted_at if goes_on else now,
-        )
-
-    async def save(self, change: Callable[[JobRecord], JobRecord]) -> None:
-        """Changes the record, on disk first. Raises `JobStorageError`."""
-        record = change(self._current())
-        await trio.to_thread.run_sync(self.folder.save, record, limiter=self._limiter)
+    def follow(self, taken: TakenUp) -> None:
+        """The job is as its log says."""
+        record = taken.fold.record
+        assert record is not None
+        self.spool.complete = self.spool.complete or record.complete
         self.record = record
+        summary = taken.fold.table.summary() if record.ended is None else record.summary
+        self.stand(behind=taken.behind, events=taken.log.last, summary=summary)
+        self.results.size = taken.result_bytes
+
+    def stand(self, **fields: object) -> None:
+        """The record says something else from here on; it is written when it next matters."""
+        self.record = msgspec.structs.replace(self.current(), **fields)
         self.changed.ring()
 
-    def _current(self) -> JobRecord:
+    async def save(self) -> None:
+        """Writes the record into the folder. Raises `JobStorageError`."""
+        await trio.to_thread.run_sync(self.folder.save, self.current(), limiter=self._limiter)
+
+    def current(self) -> JobRecord:
+        """The record with how far the inputs go."""
         durable = self.spool.durable
         return msgspec.structs.replace(
             self.record, complete=self.spool.complete, received=durable.lines, upload_offset=durable.size
         )
 
 
-def budget_of(record: JobRecord, summary: JobSummary, wall: float, parent: Scope | None = None) -> Scope:
+def budget_of(
+    record: JobRecord, summary: JobSummary, wall: float, parent: Scope | None = None, *, resumed: bool = False
+) -> Scope:
     """The scope all runs of the job share, below its tenant's, with what was spent of the present grant.
 
-    A timeout counts from the grant, so it includes the time in which no daemon was there.
+    What runs that are still open have spent is added by whoever goes on with them. A timeout counts from the grant, so
+    it includes the time in which no daemon was there.
     """
     scope = Scope(BUDGET_SCOPE, record.request.budget, parent)
-    if record.granted_attempt < record.attempt:
-        scope.used = summary.spent
+    if resumed:
+        scope.used, scope.unknown = summary.spent, summary.unknown
         scope.start(trio.current_time() - max(0.0, wall - record.granted_at))
     return scope

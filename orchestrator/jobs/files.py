@@ -4,7 +4,10 @@
 |-----------------|------------------------------------------|----------------------------------------------------|
 | `job.json`      | the job: `JobRecord`                     | whole: a new file, fsync, rename, fsync the folder |
 | `inputs.jsonl`  | uploaded inputs, `InputLine`s            | appended, fsync before an upload is acknowledged   |
-| `results.jsonl` | results, `JobLine`s in order of writing  | a line in one append; fsync when the job ends      |
+| `results.jsonl` | results, `JobLine`s in order of the log  | a line in one append; fsync when the job ends      |
+
+What happened to a job stands in its log (`jobs.events`); `job.json` and `results.jsonl` follow it, and are mended from
+it (`jobs.recovery`).
 
 A folder is made under another name and renamed when it is whole, and renamed before it is deleted, so one that bears
 a job's name is a job. What another program put there, or a disk damaged, is reported and left alone.
@@ -23,10 +26,8 @@ from msgspec import Struct
 
 from agents.errors import InvalidLimits
 from orchestrator.jobs.errors import DuplicateJob, JobStorageError
-from orchestrator.jobs.lines import InputState, count_inputs, cut_torn_tail, read_table
-from orchestrator.jobs.record import FORMAT, JobRecord, JobSummary
-from orchestrator.jobs.table import ResultTable
-from orchestrator.views.jobs import LIVE_PHASES
+from orchestrator.jobs.lines import InputState, count_inputs
+from orchestrator.jobs.record import FORMAT, OPEN_PHASES, JobRecord
 from orchestrator.views.names import check_name
 
 LARGEST_JOB_NAME: Final = 40
@@ -37,16 +38,15 @@ _REMOVED: Final = ".removed-"
 
 
 class StoredJob(Struct, frozen=True):
-    """A job as it was found: its record, brought up to date, and how far its files go."""
+    """A job as its folder has it: its record, and how far its files go."""
 
     record: JobRecord
     inputs: InputState
     result_bytes: int
-    notes: tuple[str, ...] = ()
 
 
 class JobFolder:
-    """One job's folder. All methods block; All but `load` raise `JobStorageError`."""
+    """One job's folder. All methods block, and all but `load` raise `JobStorageError`."""
 
     __slots__ = ("inputs", "path", "results")
 
@@ -83,13 +83,6 @@ class JobFolder:
         except OSError as error:
             raise storage_error(self.path / "job.json", "cannot be written", error) from error
 
-    def table(self, most: int, since: int) -> tuple[ResultTable, int]:
-        """What the results come to, and how many lines are unusable; see `read_table`."""
-        try:
-            return read_table(self.results, most, since)
-        except OSError as error:
-            raise storage_error(self.results, "cannot be read", error) from error
-
     def sync_results(self) -> None:
         """What was written to the results is on disk afterwards."""
         try:
@@ -108,11 +101,10 @@ class JobFolder:
             raise storage_error(self.path, "cannot be removed", error) from error
         shutil.rmtree(gone, ignore_errors=True)
 
-    def load(self, now: float) -> StoredJob:
-        """The job, with what the files say if they know better than the record. Raises `OSError`, `ValueError`.
+    def load(self) -> StoredJob:
+        """The job as its folder has it. Raises `OSError`, `ValueError`.
 
-        A job that was live when its daemon died is `interrupted` from here on, at `now`; one that was being cancelled
-        is cancelled.
+        Inputs are counted where the record was not written after the last of them.
         """
         record = msgspec.json.decode((self.path / "job.json").read_bytes(), type=JobRecord)
         if record.format != FORMAT:
@@ -120,21 +112,9 @@ class JobFolder:
         if record.job != self.path.name:
             raise ValueError(f"its job.json belongs to job {record.job!r}")
         inputs = InputState(self.inputs.stat().st_size, record.received)
-        if record.phase in LIVE_PHASES or inputs.size != record.upload_offset or not record.complete:
+        if record.phase in OPEN_PHASES or inputs.size != record.upload_offset or not record.complete:
             inputs = count_inputs(self.inputs)
-        if record.phase not in LIVE_PHASES:
-            return StoredJob(record, inputs, self.results.stat().st_size)
-        size = cut_torn_tail(self.results)
-        table, unusable = read_table(self.results, inputs.lines, record.granted_attempt)
-        record = _interrupted(record, table.summary(), now)
-        notes = [f"job {record.job} was left by a daemon that died, and is {record.phase}"]
-        if unusable:
-            notes.append(f"{self.results}: {unusable} lines cannot be read; their items count as not run")
-        try:
-            self.save(record)
-        except JobStorageError as error:
-            notes.append(error.message)
-        return StoredJob(record, inputs, size, tuple(notes))
+        return StoredJob(record, inputs, self.results.stat().st_size)
 
 
 class JobFiles:
@@ -149,7 +129,7 @@ class JobFiles:
     def folder(self, job: str) -> JobFolder:
         return JobFolder(self.path / job)
 
-    def open(self, now: float) -> Iterator[StoredJob | str]:
+    def open(self) -> Iterator[StoredJob | str]:
         """Makes the folder if there is none, and looks at every job in it: what it is, or a problem in words.
 
         Raises `JobStorageError`.
@@ -163,12 +143,12 @@ class JobFiles:
             if entry.name.startswith((_NEW, _REMOVED)):
                 shutil.rmtree(entry, ignore_errors=True)
             elif not entry.name.startswith("."):
-                yield self._look(entry, now)
+                yield self._look(entry)
 
-    def _look(self, entry: Path, now: float) -> StoredJob | str:
+    def _look(self, entry: Path) -> StoredJob | str:
         try:
             check_name("the folder's name", entry.name)
-            return JobFolder(entry).load(now)
+            return JobFolder(entry).load()
         except FileNotFoundError as error:
             return f"{entry} is no job and is left alone: there is no {Path(str(error.filename)).name}"
         except OSError as error:
@@ -185,17 +165,6 @@ def reason(error: OSError) -> str:
 def storage_error(path: Path, what: str, error: OSError) -> JobStorageError:
     """One sentence: which file, what cannot be done with it, and why."""
     return JobStorageError(f"{path} {what}: {reason(error)}")
-
-
-def _interrupted(record: JobRecord, summary: JobSummary, now: float) -> JobRecord:
-    cancelled = record.phase == "stopping"
-    return msgspec.structs.replace(
-        record,
-        phase="cancelled" if cancelled else "interrupted",
-        message=record.message if cancelled else "the daemon ended before the job did",
-        ended=now,
-        summary=summary,
-    )
 
 
 def _write_durably(folder: Path, record: JobRecord) -> None:

@@ -51,6 +51,11 @@ class ItemResult(Struct, frozen=True, omit_defaults=True):
         return msgspec.json.encode(self) + b"\n"
 
 
+def item_failed(result: ItemResult) -> str:
+    """Why a job ends that ends with its first failure."""
+    return f"an item failed: {result.origin}: {result.error or result.reason}"
+
+
 class JobSpec(Struct, frozen=True):
     """What a job does with its inputs. `workers` bounds the live runs."""
 
@@ -194,7 +199,7 @@ class Job:
         if len(self._errors) < ERRORS_KEPT:
             self._errors.append(f"{result.origin}: {result.error or result.reason}")
         if self.spec.fail_fast:
-            self.stop(f"an item failed: {result.origin}: {result.error or result.reason}", state="failed")
+            self.stop(item_failed(result), state="failed")
 
     async def _emit(self, result: ItemResult) -> bool:
         """Writes the result, or keeps it for its turn; False if the output is broken, which stops the job."""

@@ -47,7 +47,7 @@ class ResultWriter:
             raise OutputError(f"{self.name}: it can no longer be written")
         try:
             if self._regular:
-                _write_whole(self._fd, line)
+                write_whole(self._fd, line)
                 await trio.lowlevel.checkpoint()
             else:
                 await self._write_shielded(line)
@@ -96,7 +96,8 @@ def _has_content(path: Path) -> bool:
     return path.is_file() and path.stat().st_size > 0
 
 
-def _write_whole(fd: int, line: bytes) -> None:
+def write_whole(fd: int, line: bytes) -> None:
+    """Appends a line to a regular file, all of it or nothing. Raises `OSError`."""
     written = 0
     try:
         while written < len(line):

@@ -1,21 +1,26 @@
 """What is kept of a job beside its inputs and results: `job.json`, and the lines of `results.jsonl`."""
 
+from typing import Final
+
 from msgspec import Struct
 
 from agents.budget import NOTHING, Amounts
 from agents.messages import Usage
 from orchestrator.jobs.job import ItemResult
-from orchestrator.views.jobs import JobPhase, JobRequest
+from orchestrator.views.jobs import LIVE_PHASES, JobPhase, JobRequest
 from orchestrator.views.runs import PriorityName
 
-FORMAT = 1
+FORMAT: Final = 1
 """The version of the folder's layout, in `job.json`."""
+
+OPEN_PHASES: Final = LIVE_PHASES | {"interrupted"}
+"""Phases of a job whose last attempt has no end: some daemon goes on with it."""
 
 
 class JobLine(ItemResult, frozen=True):
     """One line of `results.jsonl`: an item's result, what it cost, and in which attempt at the job it came about.
 
-    An item that is run again gets another line behind the first. The last line of an ordinal counts.
+    An item that a later attempt runs again gets another line behind the first. The last line of an ordinal counts.
     """
 
     micro_dollars: int | None = None
@@ -27,7 +32,7 @@ class JobSummary(Struct, frozen=True, omit_defaults=True):
 
     `done` and `failed` count ordinals by their last line, so together they are the items that have a result. `usage`
     and `micro_dollars` sum over all lines, since superseded ones were paid for as well; None is unknown. `spent` is
-    what lines since the present grant of the job's budget have used.
+    what lines since the present grant of the job's budget have used, `unknown` what they may have used besides.
     """
 
     done: int = 0
@@ -37,15 +42,17 @@ class JobSummary(Struct, frozen=True, omit_defaults=True):
     failures: dict[str, int] = {}
     errors: tuple[str, ...] = ()
     spent: Amounts = NOTHING
+    unknown: Amounts = NOTHING
 
 
 class JobRecord(Struct, frozen=True, kw_only=True):
-    """`job.json`. Times are seconds since the epoch.
+    """`job.json`: what the job's log came to when this was written. Times are seconds since the epoch.
 
-    `attempt` counts from 1 and rises with each retry. The job's budget was last granted at `granted_at`, for
-    `granted_attempt` and those that go on after an interruption. `received` and `upload_offset` say how many lines and
-    bytes of inputs there were when this was written; the file itself may be longer. `cancelled` items were begun in
-    the last attempt and taken away. `summary` holds for the results file as it is once the job has ended.
+    Its events come behind number `behind`, and `events` is the number of the last one that this knows of; a log that
+    has gone on knows better. `attempt` rises with each retry. The job's budget was last granted at `granted_at`, for
+    `granted_attempt` and those after it. `received` and `upload_offset` say how many lines and bytes of inputs there
+    were; the file itself may be longer. `cancelled` items were begun in the last attempt and taken away. `summary`
+    holds once the job has ended.
     """
 
     format: int = FORMAT
@@ -67,3 +74,5 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     cancelled: int = 0
     message: str = ""
     summary: JobSummary = JobSummary()
+    behind: int = 0
+    events: int = 0

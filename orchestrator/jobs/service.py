@@ -1,9 +1,9 @@
 """The daemon's jobs: made, fed, watched, cancelled, tried again and removed by id.
 
-A job's work runs in the service's nursery, everything that lasts is in the job's folder (see `job_files`). So a job
-outlives its daemon: one that was live when the daemon ended is `interrupted` for the next one, and `retry` goes on with
-the items that have no `done` result. Nothing goes on by itself after a restart, since it would spend money that
-nobody has asked to spend.
+A job's work runs in the service's nursery. What happened to it stands in its log in the store (`jobs.events`), its
+inputs and results in its folder (`jobs.files`). So a job outlives its daemon: one that was live when the daemon ended,
+however it did, is gone on with by the next. Items that finished are not run again, runs that were open go on where
+they were, and what was spent of the budget stays spent.
 
 Draining: `close` first (nothing new, live items may end), then wait for `all_ended`; `hurry` takes away what is left.
 The run service closes after this one, or runs of live items would count as cancelled by somebody.
@@ -16,7 +16,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-import msgspec
 import structlog
 import trio
 
@@ -27,13 +26,17 @@ from orchestrator.catalogue import Catalogue
 from orchestrator.jobs.driver import SHUTTING_DOWN, JobDriver, SetWeight
 from orchestrator.jobs.entry import JobEntry
 from orchestrator.jobs.errors import DuplicateJob, JobConflict, JobStorageError, UnknownJob
+from orchestrator.jobs.events import JobStopping
 from orchestrator.jobs.files import JobFiles, StoredJob
+from orchestrator.jobs.keeper import JobKeeper
 from orchestrator.jobs.lines import NO_INPUTS
 from orchestrator.jobs.plan import JobsConfig, plan_job
 from orchestrator.jobs.record import JobRecord
 from orchestrator.jobs.results import read_results
-from orchestrator.jobs.table import ResultTable
 from orchestrator.jobs.work import RunsToEnd
+from orchestrator.store.base import Store
+from orchestrator.store.errors import StoreError
+from orchestrator.store.memory import MemoryStore
 from orchestrator.views.jobs import JobList, JobRequest, JobView
 
 CANCELLED: Final = "cancelled on request"
@@ -52,7 +55,8 @@ class JobService:
     """Implements `orchestrator.api.services.Jobs`, over `DATA_DIR/jobs`. Call `open` before anything else.
 
     `attempts` is how many tries a run's call has (see `Fuse`); `parent` gives the scope above a tenant's jobs; `wall`
-    gives seconds since the epoch.
+    gives seconds since the epoch. Without a `store` logs are kept in memory, and a job that another daemon goes on with
+    is known by its folder only.
     """
 
     def __init__(
@@ -67,13 +71,14 @@ class JobService:
         attempts: int = 1,
         parent: Callable[[str], Scope | None] = lambda tenant: None,
         wall: Callable[[], float] = time.time,
+        store: Store | None = None,
     ) -> None:
         self._files = JobFiles(data_dir / "jobs")
         self._catalogue = catalogue
         self._config = config
         self._wall = wall
         self._limiter = trio.CapacityLimiter(THREADS)
-        self._driver = JobDriver(
+        driver = JobDriver(
             nursery,
             runs=runs,
             on_weight=on_weight,
@@ -81,6 +86,15 @@ class JobService:
             wall=wall,
             limiter=self._limiter,
             parent=parent,
+            go_on=self._go_on,
+        )
+        self._keeper = JobKeeper(
+            MemoryStore(wall) if store is None else store,
+            driver,
+            runs=runs,
+            agent=lambda who: self._catalogue().agent(who),
+            wall=wall,
+            limiter=self._limiter,
         )
         self._jobs: dict[str, JobEntry] = {}
         self._making: set[str] = set()
@@ -88,17 +102,19 @@ class JobService:
         self._grace = math.inf
 
     async def open(self) -> None:
-        """Finds the jobs of earlier daemons. Raises `JobStorageError` where the folder itself cannot be used.
+        """Finds the jobs of earlier daemons, and goes on with those that have not ended.
 
-        A job's folder that cannot be read is told in the log and left alone.
+        Raises `JobStorageError` where the folder itself cannot be used. A job's folder that cannot be read is told in
+        the log and left alone; a job that cannot be gone on with is shown with the reason.
         """
-        for found in await trio.to_thread.run_sync(lambda: list(self._files.open(self._wall()))):
+        for found in await trio.to_thread.run_sync(lambda: list(self._files.open()), limiter=self._limiter):
             if isinstance(found, str):
                 _log.warning(found)
                 continue
-            for note in found.notes:
-                _log.warning(note)
-            self._add(found)
+            entry = self._add(found)
+            async with entry.control:
+                if not await self._keeper.open(entry):
+                    await self._discard(entry)
 
     def __repr__(self) -> str:
         return f"<JobService {self.live} live of {len(self._jobs)}{' closed' * self._closed}>"
@@ -122,11 +138,9 @@ class JobService:
             raise DuplicateJob(f"there is a job {job} already")
         self._making.add(job)
         try:
-            await trio.to_thread.run_sync(self._files.folder(job).create, record, limiter=self._limiter)
+            entry = await self._make(record, catalogue.agent(request.who))
         finally:
             self._making.remove(job)
-        entry = self._add(StoredJob(record, NO_INPUTS, 0))
-        self._begin(entry, ResultTable(), catalogue.agent(request.who))
         return entry.view()
 
     def view(self, job: str) -> JobView:
@@ -154,7 +168,8 @@ class JobService:
         async with self._control(job) as entry:
             if not entry.spool.complete:
                 self._refuse_if_closed()
-                await entry.spool.finish(lambda: entry.save(_completed))
+                await entry.spool.finish(lambda: self._keeper.complete(entry))
+                await entry.save()
         return entry.view()
 
     async def cancel(self, job: str) -> JobView:
@@ -165,9 +180,14 @@ class JobService:
         async with self._control(job) as entry:
             if work is not None and entry.work is work:
                 try:
-                    await entry.save(_stopping)
-                except JobStorageError as error:  # it ends all the same
+                    with trio.CancelScope(shield=True):
+                        await work.append(JobStopping(at=self._wall(), phase="cancelled", message=CANCELLED))
+                    entry.stand(phase="stopping", message=CANCELLED)
+                    await entry.save()
+                except (StoreError, JobStorageError) as error:  # it ends all the same
                     _log.error("a cancellation could not be kept", job=job, problem=error.message)
+            elif not entry.live and entry.record.phase == "interrupted":
+                await self._keeper.give_up(entry, CANCELLED)
         return entry.view()
 
     async def retry(self, job: str) -> JobView:
@@ -179,15 +199,8 @@ class JobService:
             if entry.live:
                 raise JobConflict(f"job {job} is live ({entry.phase}); it can be tried again when it has ended")
             self._refuse_if_closed()
-            agent = self._catalogue().agent(entry.record.request.who)
-            record = entry.next_record(self._wall())
-            table, unusable = await trio.to_thread.run_sync(
-                entry.folder.table, entry.spool.durable.lines, record.granted_attempt, limiter=self._limiter
-            )
-            if unusable:
-                _log.warning("results that cannot be read count as not run", job=job, lines=unusable)
-            await entry.save(lambda _: record)
-            self._begin(entry, table, agent)
+            await self._keeper.retry(entry, self._catalogue().agent(entry.record.request.who))
+            self._close_if_closed(entry)
         return entry.view()
 
     async def remove(self, job: str) -> None:
@@ -196,8 +209,8 @@ class JobService:
             if entry.live:
                 raise JobConflict(f"job {job} is live ({entry.phase}); cancel it first")
             async with entry.spool.closed(UnknownJob(f"there is no job {job} any more")):
-                await trio.to_thread.run_sync(entry.folder.remove, limiter=self._limiter)
-            del self._jobs[job]
+                await self._keeper.removed(entry)
+                await self._discard(entry)
 
     def results(self, job: str, offset: int = 0, *, follow: bool = False) -> AsyncGenerator[bytes, None]:
         """The results from a byte offset on, whole lines; with `follow` new ones as they come, until the job ended.
@@ -232,8 +245,35 @@ class JobService:
         while (entry := next((entry for entry in self._jobs.values() if entry.live), None)) is not None:
             await entry.ended.wait()
 
-    def _begin(self, entry: JobEntry, table: ResultTable, agent: AgentSpec) -> None:
-        self._driver.start(entry, table, agent)
+    async def _make(self, record: JobRecord, agent: AgentSpec) -> JobEntry:
+        """The job, begun; nothing is left of it where that fails."""
+        record = await self._keeper.plan(record)
+        folder = self._files.folder(record.job)
+        await trio.to_thread.run_sync(folder.create, record, limiter=self._limiter)
+        entry = self._add(StoredJob(record, NO_INPUTS, 0))
+        try:
+            await self._keeper.begin(entry, agent)
+        except BaseException:
+            with trio.CancelScope(shield=True):
+                await self._discard(entry)
+            raise
+        self._close_if_closed(entry)
+        return entry
+
+    async def _discard(self, entry: JobEntry) -> None:
+        await trio.to_thread.run_sync(entry.folder.remove, limiter=self._limiter)
+        del self._jobs[entry.job]
+
+    async def _go_on(self, entry: JobEntry) -> None:
+        """Some time after it had to be left."""
+        async with entry.control:
+            if self._jobs.get(entry.job) is not entry or entry.record.phase != "interrupted":
+                return
+            if not (entry.live or self._closed):
+                await self._keeper.open(entry)
+                self._close_if_closed(entry)
+
+    def _close_if_closed(self, entry: JobEntry) -> None:
         if self._closed:  # meanwhile
             self._close(entry)
 
@@ -265,14 +305,6 @@ class JobService:
         entry = JobEntry(self._files.folder(stored.record.job), stored, self._limiter)
         self._jobs[entry.job] = entry
         return entry
-
-
-def _stopping(record: JobRecord) -> JobRecord:
-    return msgspec.structs.replace(record, phase="stopping", message=CANCELLED)
-
-
-def _completed(record: JobRecord) -> JobRecord:
-    return msgspec.structs.replace(record, complete=True)
 
 
 async def _watch(entry: JobEntry) -> AsyncGenerator[JobView, None]:

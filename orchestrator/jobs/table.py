@@ -1,12 +1,12 @@
-"""What a job's result lines come to, kept up to date line by line. Pure state, one byte per item.
+"""What a job's result lines come to, kept up to date line by line. Pure state, two bytes per item.
 
 The last line of an ordinal counts, so a counter goes down where a later line supersedes an earlier one. After a crash
-the same lines, read again in the same order, give the same table.
+the same attempts and lines, read again in the same order, give the same table.
 """
 
 from typing import Final
 
-from agents.budget import Amounts
+from agents.budget import NOTHING, Amounts
 from agents.messages import Usage
 from orchestrator.jobs.job import ERRORS_KEPT
 from orchestrator.jobs.record import JobLine, JobSummary
@@ -18,11 +18,11 @@ _OTHER: Final = "other"
 
 
 class ResultTable:
-    """The last result of each ordinal, and the sums. `since` is the attempt at which the present budget was granted."""
+    """The last result of each ordinal, and the sums."""
 
-    def __init__(self, since: int = 1) -> None:
-        self._since = since
+    def __init__(self) -> None:
         self._codes = bytearray(1)
+        self._ended = bytearray(1)
         self._counts = [0, 0]
         self._names = ["", "done"]
         self._by_name: dict[str, int] = {}
@@ -31,6 +31,7 @@ class ResultTable:
         self._usage: list[int | None] = [None] * len(Usage.__struct_fields__)
         self._micro_dollars: int | None = 0
         self._spent = [0] * len(Amounts.__struct_fields__)
+        self._unknown = NOTHING
 
     @property
     def done(self) -> int:
@@ -42,14 +43,30 @@ class ResultTable:
         """Ordinals whose last line says `failed`."""
         return sum(self._counts[_DONE + 1 :])
 
-    def is_done(self, ordinal: int) -> bool:
-        return ordinal < len(self._codes) and self._codes[ordinal] == _DONE
+    def is_over(self, ordinal: int) -> bool:
+        """Whether the present attempt has nothing to do with this one: it is done, or came to an end in it."""
+        return ordinal < len(self._codes) and (self._codes[ordinal] == _DONE or self._ended[ordinal] == 1)
 
-    def add(self, line: JobLine) -> None:
-        """Takes in the next line."""
+    @property
+    def failed_now(self) -> str:
+        """The first failure of the present attempt in words, as far as they are kept; empty where there is none."""
+        return next((words for ordinal, words in self._errors.items() if self._ended[ordinal]), "")
+
+    def begin(self, *, granted: bool) -> None:
+        """Another attempt begins; with `granted` nothing of the job's budget is spent."""
+        self._ended = bytearray(len(self._codes))
+        if granted:
+            self._spent = [0] * len(Amounts.__struct_fields__)
+            self._unknown = NOTHING
+
+    def add(self, line: JobLine, unknown: Amounts = NOTHING) -> None:
+        """Takes in the next line, and what its run may have used besides."""
         ordinal = line.ordinal
         if ordinal >= len(self._codes):
-            self._codes.extend(bytes(ordinal - len(self._codes) + 1))
+            more = bytes(ordinal - len(self._codes) + 1)
+            self._codes.extend(more)
+            self._ended.extend(more)
+        self._ended[ordinal] = 1
         before = self._codes[ordinal]
         if before != _NONE:
             self._counts[before] -= 1
@@ -60,6 +77,8 @@ class ResultTable:
         if code != _DONE and len(self._errors) < ERRORS_KEPT:
             self._errors[ordinal] = f"{line.origin}: {line.error or line.reason}"
         self._pay(line)
+        if unknown != NOTHING:
+            self._unknown += unknown
 
     def summary(self) -> JobSummary:
         """Everything but the ordinals, at this moment."""
@@ -72,6 +91,7 @@ class ResultTable:
             failures=failures,
             errors=tuple(self._errors.values()),
             spent=Amounts(*self._spent),
+            unknown=self._unknown,
         )
 
     def _code(self, reason: str) -> int:
@@ -93,9 +113,8 @@ class ResultTable:
                 tokens += amount
         cost = line.micro_dollars
         self._micro_dollars = None if cost is None or self._micro_dollars is None else self._micro_dollars + cost
-        if line.attempt >= self._since:
-            for i, amount in enumerate((line.rounds, line.tool_calls, tokens, cost or 0)):
-                self._spent[i] += amount
+        for i, amount in enumerate((line.rounds, line.tool_calls, tokens, cost or 0)):
+            self._spent[i] += amount
 
     def __repr__(self) -> str:
         return f"<ResultTable {self.done} done, {self.failed} failed>"

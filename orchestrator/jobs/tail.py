@@ -7,6 +7,7 @@ A line that cannot be used is an item all the same, a failed one: an upload of a
 because of one, and the result says which it was and what was wrong with it. Blank lines are no items.
 """
 
+import hashlib
 import os
 from collections.abc import Callable
 from typing import Final, Self
@@ -27,11 +28,11 @@ _TOO_LONG: Final = f"longer than {MAX_LINE_BYTES // 1024 // 1024} MiB, which is 
 
 
 class InputTail:
-    """An iterator of items; those whose ordinal `skip` says are done already are left out.
+    """An iterator of items; those whose ordinal `skip` says are over already are left out.
 
     Items are handed out with their position, from 1 without gaps, in place of their ordinal, which is what a job's
-    ordering window counts by; `ordinal` translates until `forget`. `taken` counts them. `problem` says why the
-    iteration ended, if it was not the inputs' end.
+    ordering window counts by; `ordinal` and `digest` translate until `forget`. `taken` counts them. `problem` says why
+    the iteration ended, if it was not the inputs' end.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class InputTail:
         self._position = 0
         self._line = 0
         self._ordinal = 0
-        self._ordinals: dict[int, int] = {}
+        self._handed: dict[int, tuple[int, str]] = {}
         self._whole: list[bytes | None] = []
         self._parts: list[bytes] = []
         self._part_size = 0
@@ -67,11 +68,15 @@ class InputTail:
 
     def ordinal(self, position: int) -> int:
         """The ordinal of the item at this position."""
-        return self._ordinals[position]
+        return self._handed[position][0]
+
+    def digest(self, position: int) -> str:
+        """The SHA-256 of that item's line in hex; empty for a line too long to be kept."""
+        return self._handed[position][1]
 
     def forget(self, position: int) -> None:
         """Nobody will ask for this one again."""
-        del self._ordinals[position]
+        del self._handed[position]
 
     def __aiter__(self) -> Self:
         return self
@@ -128,7 +133,7 @@ class InputTail:
     def _item(self, data: bytes | None) -> Item | Unreadable:
         self.taken += 1
         position = self.taken
-        self._ordinals[position] = self._ordinal
+        self._handed[position] = self._ordinal, "" if data is None else hashlib.sha256(data).hexdigest()
         if data is None:
             return Unreadable(position, f"line {self._line}", _TOO_LONG)
         try:

@@ -3,45 +3,54 @@
 `jobs.Job` bounds and orders the runs. Here is what the daemon adds: runs go through its run service under the job's
 flow and shared budget, the fuse watches their model calls, results survive, and the end is told apart by why it came.
 
-A run that was taken away with the job (cancelled, or cut off when the daemon ends) leaves no line: its item counts as
-never finished, and the next attempt runs it again.
+An item has finished when the job's log says so, and only then is its line written. A run that was taken away with the
+job (cancelled, or cut off when the daemon ends) leaves neither. A run's id follows from job, ordinal and attempt:
+whoever goes on with an attempt asks for the same runs again, and gets those that had ended as they ended.
 """
 
 import math
 import os
+import time
 from collections.abc import Callable
-from typing import Protocol
+from functools import partial
+from typing import Final, Protocol
 
 import msgspec
 import structlog
 import trio
 from msgspec import Struct
 
-from agents.budget import Scope
+from agents.budget import NOTHING, Amounts, Scope
 from agents.errors import Draining, HeadraceError, ModelError
 from agents.lifecycle import StopReason
+from agents.log import JournalLost
+from agents.origin import RunLeft
 from agents.port import ModelPort
 from agents.result import RunResult
 from agents.spec import AgentSpec
+from orchestrator.jobs.events import ItemFinished, JobEvent, JobStopping
 from orchestrator.jobs.files import JobFolder, storage_error
 from orchestrator.jobs.fuse import Fuse
 from orchestrator.jobs.inputs import Item
 from orchestrator.jobs.item_runs import Watched, item_result
-from orchestrator.jobs.job import ItemResult, Job, JobSpec
-from orchestrator.jobs.outputs import ResultWriter
+from orchestrator.jobs.job import ItemResult, Job, JobSpec, item_failed
+from orchestrator.jobs.log import JobLog
+from orchestrator.jobs.outputs import OutputError
+from orchestrator.jobs.projection import ResultFile
 from orchestrator.jobs.record import JobLine, JobRecord
 from orchestrator.jobs.results import ResultView
 from orchestrator.jobs.spool import InputSpool
 from orchestrator.jobs.table import ResultTable
 from orchestrator.jobs.tail import InputTail
 from orchestrator.jobs.template import Template
+from orchestrator.store.errors import StoreError
 from orchestrator.views.jobs import JobPhase
 from orchestrator.views.runs import RunRequest
 
-BUDGET_SCOPE = "job"
+BUDGET_SCOPE: Final = "job"
 """How a job's budget is called in results."""
 
-_TAKEN_AWAY = "taken_away"
+_TAKEN_AWAY: Final = "taken_away"
 _log = structlog.get_logger("headrace.jobs")
 
 
@@ -56,16 +65,29 @@ class RunsToEnd(Protocol):
         agent: AgentSpec | None = None,
         through: Callable[[ModelPort], ModelPort] = ...,
     ) -> RunResult:
-        """Runs in the caller's task, from start to result. Raises `HeadraceError` where nothing was created."""
+        """The end of the run of this id: one that has ended is answered from its log, one that is open is gone on
+        with, and one that nobody knows runs in the caller's task from its start.
+
+        Raises `RunLeft`, `JournalLost` and `StoreError` where the run may be open and can be gone on with later,
+        `Draining` where nothing is begun any more, and `HeadraceError` where nothing was created.
+        """
+        ...
+
+    async def cancel(self, run: str) -> object:
+        """Takes an open run away, whoever works at it or nobody."""
         ...
 
 
 class Ending(Struct, frozen=True):
-    """How an attempt at a job ended. `cancelled` items were begun and taken away."""
+    """How an attempt at a job ended. `cancelled` items were begun and taken away.
+
+    One that is `interrupted` has not ended: it is gone on with, and with `again` by this daemon as soon as it can.
+    """
 
     phase: JobPhase
     message: str = ""
     cancelled: int = 0
+    again: bool = False
 
 
 class JobWork:
@@ -76,6 +98,7 @@ class JobWork:
         record: JobRecord,
         folder: JobFolder,
         *,
+        log: JobLog,
         spool: InputSpool,
         results: ResultView,
         table: ResultTable,
@@ -84,8 +107,11 @@ class JobWork:
         budget: Scope,
         fuse: Fuse,
         limiter: trio.CapacityLimiter,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self.table = table
+        self.log = log
+        self.finished = 0
         self.stopping: Ending | None = None
         self._record = record
         self._folder = folder
@@ -96,11 +122,12 @@ class JobWork:
         self._budget = budget
         self._fuse = fuse
         self._limiter = limiter
+        self._wall = wall
         self._live = 0
-        self._written = 0
+        self._unknown: dict[int, Amounts] = {}
         self._job: Job | None = None
         self._tail: InputTail | None = None
-        self._writer: ResultWriter | None = None
+        self._file: ResultFile | None = None
 
     def __repr__(self) -> str:
         return f"<JobWork {self._record.job} attempt {self._record.attempt}: {self.table!r}, {self._live} live>"
@@ -124,12 +151,15 @@ class JobWork:
     @property
     def begun(self) -> int:
         """Items taken that have left no line."""
-        return 0 if self._tail is None else self._tail.taken - self._written
+        return 0 if self._tail is None else self._tail.taken - self.finished
 
-    def stop(self, phase: JobPhase, message: str, *, grace: float = 0.0) -> None:
-        """Takes no more items, gives live runs `grace` seconds. The first call's phase and message stand."""
+    def stop(self, phase: JobPhase, message: str, *, grace: float = 0.0, again: bool = False, left: int = 0) -> None:
+        """Takes no more items, gives live runs `grace` seconds. The first call's phase and message stand.
+
+        `left` items were begun by an earlier daemon and are taken away; `again` is `Ending`'s.
+        """
         if not self.is_stopping:
-            self.stopping = Ending(phase, message)
+            self.stopping = Ending(phase, message, left, again)
             self._results.changed.ring()
         if self._job is not None:
             self._job.stop(message, grace=grace)
@@ -142,10 +172,10 @@ class JobWork:
     async def run(self) -> Ending:
         """Works until the inputs have ended or it was stopped. Raises `JobStorageError` where it cannot begin."""
         record = self._record
-        skip = self.table.is_done
+        skip = self.table.is_over
         async with _Descriptors(self._folder, self._limiter) as files:
             self._tail = InputTail(files.inputs, self._spool, skip, limiter=self._limiter)
-            self._writer = ResultWriter(files.results, str(self._folder.results))
+            self._file = ResultFile(files.results, self._folder.results)
             spec = JobSpec(
                 record.job,
                 Template(record.request.prompt),
@@ -153,7 +183,7 @@ class JobWork:
                 ordered=record.request.ordered,
                 fail_fast=record.request.fail_fast,
             )
-            self._job = Job(spec, self._tail, self._run_item, self._write)
+            self._job = Job(spec, self._tail, self._run_item, self._finish)
             if self.stopping is not None:  # before it began
                 self._job.stop(self.stopping.message)
             report = await self._job.run()
@@ -167,7 +197,7 @@ class JobWork:
             stopping = None  # it was whole before that took effect
             message = ""
         if stopping is not None:
-            return msgspec.structs.replace(stopping, cancelled=left)
+            return msgspec.structs.replace(stopping, cancelled=stopping.cancelled + left)
         if message:  # an item under `fail_fast`, or results that cannot be written
             return Ending("failed", message, left)
         if self._tail.problem:
@@ -199,8 +229,9 @@ class JobWork:
     async def _run(self, item: Item, request: RunRequest) -> ItemResult:
         try:
             result = await self._runs.run_to_end(request, budget=self._budget, agent=self._agent, through=self._watched)
-        except Draining as error:
-            self.stop("interrupted", error.message, grace=math.inf)
+        except (Draining, RunLeft, JournalLost, StoreError) as error:
+            again = not isinstance(error, Draining)
+            self.stop("interrupted", error.message, grace=math.inf, again=again)
             return _failed(item, _TAKEN_AWAY, error.message)
         except HeadraceError as error:
             return _failed(item, StopReason.INTERNAL_ERROR.value, error.message)
@@ -212,21 +243,46 @@ class JobWork:
             return _failed(item, _TAKEN_AWAY, result.message)
         if not result.ok and result.scope in [scope.name for scope in self._budget.path()]:
             self.stop("stopped", f"its budget is spent: {result.message}", grace=math.inf)
+        if result.unknown_tokens:
+            self._unknown[item.ordinal] = Amounts(tokens=result.unknown_tokens)
         return _line(item_result(item, result), result.micro_dollars)
 
-    async def _write(self, result: ItemResult) -> None:
+    async def _finish(self, result: ItemResult) -> None:
         assert self._tail is not None
-        assert self._writer is not None
-        ordinal = self._tail.ordinal(result.ordinal)
-        self._tail.forget(result.ordinal)
+        position = result.ordinal
+        ordinal, digest = self._tail.ordinal(position), self._tail.digest(position)
+        unknown = self._unknown.pop(position, NOTHING)
+        self._tail.forget(position)
         if result.reason == _TAKEN_AWAY:
             return
         line = result if isinstance(result, JobLine) else _line(result, 0)  # what never ran cost nothing
         line = msgspec.structs.replace(line, ordinal=ordinal, attempt=self._record.attempt)
-        data = line.line()
-        await self._writer.write(data)
-        self._written += 1
-        self.table.add(line)
+        data, now = line.line(), self._wall()
+        finished = ItemFinished(at=now, ordinal=ordinal, digest=digest, line=msgspec.Raw(data[:-1]), unknown=unknown)
+        events: list[JobEvent] = [finished]
+        if line.state == "failed" and self._record.request.fail_fast:
+            events.append(JobStopping(at=now, phase="failed", message=item_failed(result)))
+        try:
+            await self.append(*events, then=partial(self._keep, line, data, unknown))
+        except StoreError as error:
+            raise OutputError(error.message) from error
+
+    async def append(self, *events: JobEvent, then: Callable[[], None] = lambda: None) -> None:
+        """Appends to the job's log, for a caller that is shielded. Where that fails the attempt is left, to be gone on
+        with. Raises `StoreError`.
+        """
+        try:
+            await self.log.append(*events, then=then)
+        except StoreError as error:
+            self.stop("interrupted", error.message, grace=math.inf, again=True)
+            raise
+
+    def _keep(self, line: JobLine, data: bytes, unknown: Amounts) -> None:
+        """The log has it: so do the table and the file, in the log's order."""
+        assert self._file is not None
+        self.finished += 1
+        self.table.add(line, unknown)
+        self._file.append(data)
         self._results.size += len(data)
         self._results.changed.ring()
 

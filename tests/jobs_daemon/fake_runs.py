@@ -34,6 +34,7 @@ class FakeRuns:
 
     def __init__(self, answer: Answer | None = None) -> None:
         self.answer = answer or instantly
+        self.cancelled: list[str] = []
         self.asked: list[RunRequest] = []
         self.budgets: list[Scope | None] = []
         self.live = self.most = 0
@@ -54,6 +55,28 @@ class FakeRuns:
             return await self.answer(request)
         finally:
             self.live -= 1
+
+    async def cancel(self, run: str) -> None:
+        await trio.lowlevel.checkpoint()
+        self.cancelled.append(run)
+
+
+class LoggedRuns(FakeRuns):
+    """Runs whose ends outlive the service, as those of a store do: who has ended is not run again."""
+
+    def __init__(self, answer: Answer | None = None) -> None:
+        super().__init__(answer)
+        self.ended: dict[str, RunResult] = {}
+        self.ran: list[str] = []
+
+    async def run_to_end(self, request: RunRequest, **given: Any) -> RunResult:
+        if request.run in self.ended:
+            await trio.lowlevel.checkpoint()
+            return self.ended[request.run]
+        self.ran.append(request.run)
+        result = await super().run_to_end(request, **given)
+        self.ended[request.run] = result
+        return result
 
 
 async def instantly(request: RunRequest) -> RunResult:

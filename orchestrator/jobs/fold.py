@@ -1,0 +1,98 @@
+"""What a job's log comes to: its record, and the table of its results. Pure."""
+
+from typing import Final
+
+import msgspec
+
+from orchestrator.jobs.events import (
+    AttemptStarted,
+    InputsComplete,
+    ItemFinished,
+    JobEnded,
+    JobEvent,
+    JobPlanned,
+    JobRemoved,
+    JobStopping,
+)
+from orchestrator.jobs.record import JobLine, JobRecord
+from orchestrator.jobs.table import ResultTable
+
+_replace: Final = msgspec.structs.replace
+_lines: Final = msgspec.json.Decoder(JobLine)
+
+
+class JobFold:
+    """Takes in a job's events in order. `record` is None where they tell of no job; `removed` says that it is gone.
+
+    While an attempt has no end, the record's phase is `running`, or `stopping` with the phase that it will end in as
+    `ending`. `attempt` is the last one, `events` the number of the last event.
+    """
+
+    def __init__(self) -> None:
+        self.record: JobRecord | None = None
+        self.table = ResultTable()
+        self.ending: JobStopping | None = None
+        self.attempt = 0
+        self.removed = False
+        self.events = 0
+
+    @property
+    def live(self) -> bool:
+        """Whether the last attempt has no end."""
+        return self.record is not None and self.record.ended is None and not self.removed
+
+    def add(self, event: JobEvent, number: int) -> bytes:
+        """Takes in the next event; what it adds to the results, which is a line or nothing."""
+        self.events = number
+        match event:
+            case ItemFinished():
+                data = bytes(event.line)
+                self.table.add(_lines.decode(data), event.unknown)
+                return data + b"\n"
+            case JobPlanned():
+                self._plan(event)
+            case AttemptStarted():
+                self._begin(event)
+            case InputsComplete():
+                self._change(complete=True)
+            case JobStopping():
+                self.ending = event
+                self._change(phase="stopping", message=event.message)
+            case JobEnded():
+                self.ending = None
+                self._change(
+                    phase=event.phase,
+                    message=event.message,
+                    cancelled=event.cancelled,
+                    ended=event.at,
+                    summary=event.gathered,
+                )
+            case JobRemoved():
+                self.attempt = max(self.attempt, event.attempt)
+                self.removed = True
+        return b""
+
+    def _plan(self, event: JobPlanned) -> None:
+        self.table, self.ending, self.removed = ResultTable(), None, False
+        self.record = JobRecord(
+            job=event.job,
+            request=event.request,
+            agent=event.agent,
+            model=event.model,
+            priority=event.priority,
+            workers=event.workers,
+            created=event.created,
+            granted_at=event.at,
+        )
+
+    def _begin(self, event: AttemptStarted) -> None:
+        self.attempt = event.attempt
+        self.table.begin(granted=event.granted)
+        self.ending = None
+        self._change(attempt=event.attempt, phase="running", message="", cancelled=0, ended=None)
+        if event.granted:
+            self._change(granted_attempt=event.attempt, granted_at=event.at)
+
+    def _change(self, **fields: object) -> None:
+        if self.record is not None:
+            self.record = _replace(self.record, **fields)

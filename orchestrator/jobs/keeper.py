@@ -1,0 +1,213 @@
+"""Jobs and their logs: begun, taken up again, tried once more, completed and ended for whoever asks.
+
+Whoever calls holds the entry's `control`, except while the service opens and nobody else is there. All methods raise
+`JobStorageError` where store or disk take or give nothing, and then nothing was changed, or the next who takes the job
+up finds out what was.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Final
+
+import structlog
+import trio
+
+from agents.errors import HeadraceError
+from agents.events import UnknownEvent
+from agents.spec import AgentSpec
+from orchestrator.jobs.driver import JobDriver
+from orchestrator.jobs.entry import JobEntry
+from orchestrator.jobs.errors import JobStorageError
+from orchestrator.jobs.events import AttemptStarted, InputsComplete, JobEnded, JobRemoved
+from orchestrator.jobs.fold import JobFold
+from orchestrator.jobs.log import JobLog
+from orchestrator.jobs.record import OPEN_PHASES, JobRecord
+from orchestrator.jobs.recovery import Recovery, TakenUp
+from orchestrator.jobs.work import RunsToEnd
+from orchestrator.store.base import RunQuery, Store
+from orchestrator.store.errors import StoreError, UnknownSession
+from orchestrator.views.jobs import LIVE_PHASES
+from orchestrator.views.runs import AgentChoice
+
+PAGE: Final = 200
+"""Open runs of a job looked at together."""
+
+_log = structlog.get_logger("headrace.jobs")
+
+
+class JobKeeper:
+    """Begins attempts through `driver`. `agent` gives the agent a job asks for, `wall` seconds since the epoch."""
+
+    def __init__(
+        self,
+        store: Store,
+        driver: JobDriver,
+        *,
+        runs: RunsToEnd,
+        agent: Callable[[AgentChoice], AgentSpec],
+        wall: Callable[[], float],
+        limiter: trio.CapacityLimiter,
+    ) -> None:
+        self._store = store
+        self._recovery = Recovery(store, wall, limiter)
+        self._driver = driver
+        self._runs = runs
+        self._agent = agent
+        self._wall = wall
+
+    async def plan(self, record: JobRecord) -> JobRecord:
+        """The record of a new job, behind earlier ones of its name."""
+        with _storing():
+            return await self._recovery.plan(record)
+
+    async def begin(self, entry: JobEntry, agent: AgentSpec) -> None:
+        """Begins a new job, whose folder is there."""
+        with _storing():
+            log = await self._recovery.begin(entry.record)
+        self._driver.start(entry, log, JobFold(), agent, resumed=False)
+
+    async def open(self, entry: JobEntry) -> bool:
+        """Brings a job of an earlier daemon up to date and goes on with it; False where it is no more.
+
+        What stands in the way is told, and shown with the job.
+        """
+        record = entry.record
+        try:
+            with _storing():
+                if not await self._recovery.needed(record):
+                    return True
+            if record.phase in LIVE_PHASES:
+                _log.warning("a job was left by a daemon that died", job=entry.job)
+            return await self.go_on(entry)
+        except HeadraceError as error:
+            _log.error("a job cannot be gone on with", job=entry.job, why=error.message)
+            if record.phase in OPEN_PHASES:
+                entry.stand(phase="interrupted", message=error.message, ended=record.ended or self._wall())
+            if isinstance(error, JobStorageError):
+                self._driver.try_later(entry)
+            return True
+
+    async def go_on(self, entry: JobEntry) -> bool:
+        """Goes on with an attempt that has no end; one that has is shown. False where the job was removed.
+
+        Raises `UnknownAgent` and `UnknownModel` too.
+        """
+        taken = await self._take_up(entry)
+        if taken.fold.removed:
+            await taken.log.release()
+            return False
+        if taken.fold.live:
+            await self._resume(entry, taken)
+        else:
+            await self._leave(entry, taken.log)
+        return True
+
+    async def retry(self, entry: JobEntry, agent: AgentSpec) -> None:
+        """Goes on with an attempt that was left, or begins another one."""
+        taken = await self._take_up(entry)
+        if taken.fold.live:
+            await self._resume(entry, taken)
+            return
+        attempt = max(taken.fold.attempt, entry.record.attempt) + 1
+        started = AttemptStarted(at=self._wall(), attempt=attempt, granted=True)
+        with _storing(), trio.CancelScope(shield=True):
+            await taken.log.append(started)
+        taken.fold.add(started, taken.log.last)
+        entry.follow(taken)
+        self._driver.start(entry, taken.log, taken.fold, agent, resumed=False)
+
+    async def complete(self, entry: JobEntry) -> None:
+        """There will be no more inputs."""
+        durable = entry.spool.durable
+        event = InputsComplete(at=self._wall(), items=durable.lines, size=durable.size)
+        with _storing(), trio.CancelScope(shield=True):
+            if entry.work is not None:
+                await entry.work.append(event)
+                return
+            async with self._log(entry) as log:
+                if log is not None:
+                    await log.append(event)
+                    entry.stand(events=log.last)
+
+    async def give_up(self, entry: JobEntry, message: str) -> None:
+        """Ends a job that was left, and takes away its open runs."""
+        cancelled = await self._cancel_runs(entry)
+        event = JobEnded(
+            at=self._wall(), phase="cancelled", message=message, cancelled=cancelled, gathered=entry.record.summary
+        )
+        with _storing(), trio.CancelScope(shield=True):
+            async with self._log(entry) as log:
+                if log is not None:
+                    await log.append(event)
+                    entry.stand(events=log.last)
+        entry.stand(phase="cancelled", message=message, cancelled=cancelled, ended=event.at)
+        await entry.save()
+
+    async def removed(self, entry: JobEntry) -> None:
+        """Writes into the log that the job is gone."""
+        with _storing(), trio.CancelScope(shield=True):
+            async with self._log(entry) as log:
+                if log is not None:
+                    await log.append(JobRemoved(at=self._wall(), attempt=entry.record.attempt))
+
+    async def _take_up(self, entry: JobEntry) -> TakenUp:
+        with _storing():
+            taken = await self._recovery.take_up(entry.folder, entry.current(), entry.spool.durable.lines)
+        for note in taken.notes:
+            _log.warning(note)
+        if not taken.fold.removed:
+            entry.follow(taken)
+        return taken
+
+    async def _resume(self, entry: JobEntry, taken: TakenUp) -> None:
+        try:
+            agent = self._agent(entry.record.request.who)
+            left = 0 if taken.fold.ending is None else await self._cancel_runs(entry)
+        except HeadraceError as error:
+            entry.stand(phase="interrupted", message=error.message, ended=self._wall())
+            await self._leave(entry, taken.log)
+            raise
+        self._driver.start(entry, taken.log, taken.fold, agent, resumed=True, left=left)
+
+    async def _leave(self, entry: JobEntry, log: JobLog) -> None:
+        with suppress(StoreError):
+            await log.release()
+        await entry.save()
+
+    async def _cancel_runs(self, entry: JobEntry) -> int:
+        """Takes away the runs that the job's earlier daemon left open; how many there were."""
+        record = entry.record
+        cancelled, before = 0, 0
+        with _storing():
+            while True:
+                query = RunQuery(tenant=record.request.tenant, job=entry.job, open=True, before=before, size=PAGE)
+                rows = (await self._store.runs(query)).rows
+                for row in rows:
+                    await self._runs.cancel(row.run)
+                cancelled += len(rows)
+                if len(rows) < PAGE:
+                    return cancelled
+                before = rows[-1].number
+
+    @asynccontextmanager
+    async def _log(self, entry: JobEntry) -> AsyncGenerator[JobLog | None, None]:
+        """The log of a job that is not live; None where it has none any more."""
+        try:
+            log = await JobLog.take(self._store, entry.job)
+        except UnknownSession:
+            yield None
+            return
+        try:
+            yield log
+        finally:
+            with trio.CancelScope(shield=True), suppress(StoreError):
+                await log.release()
+
+
+@contextmanager
+def _storing() -> Iterator[None]:
+    """What a store cannot do, in the words of jobs."""
+    try:
+        yield
+    except (StoreError, UnknownEvent) as error:
+        raise JobStorageError(error.message) from error
