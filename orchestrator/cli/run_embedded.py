@@ -23,7 +23,7 @@ from orchestrator.cli.run_end import tell_end
 from orchestrator.cli.run_events import EventWords
 from orchestrator.cli.signals import SignalEnd, until_signalled
 from orchestrator.embedded import EmbeddedConfig, open_embedded
-from orchestrator.runs.record import PRIORITY_NAMES
+from orchestrator.runs.priorities import PRIORITY_NAMES
 from orchestrator.views.runs import RunDetail
 
 
