@@ -2,7 +2,7 @@
 
 A summary that cannot be had (the budget has no room for a whole one, the model fails or answers something else) is no
 reason to stop: the next step is tried with the whole transcript, and says itself what is wrong, if anything is. After a
-failure the transcript has to grow by half of what is kept before the next try, so that a model that cannot do it is not
+failure the transcript has to grow by as much as is kept before the next try, so that a model that cannot do it is not
 paid for trying at every step.
 """
 
@@ -35,7 +35,7 @@ async def compact_if_due(state: RunState) -> Stop | None:
         return reply
     summary = None if reply is None else summary_of(reply, state.messages[state.opening : end])
     if summary is None:
-        state.whole_until = len(state.messages) + max(1, agent.compact_keep // 2)
+        state.whole_until = len(state.messages) + agent.compact_keep
     else:
         await _replace(state, end, summary)
     return None

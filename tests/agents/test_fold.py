@@ -210,6 +210,25 @@ def test_a_result_is_made_of_an_ended_run_only() -> None:
     assert (result.answer, result.agent, result.messages[-1]) == ("done", "agent", say("done"))
 
 
+def test_an_ended_run_has_nothing_open() -> None:
+    """The closing event seals what was open."""
+    run = last(first(), asked(), replied(looks(1)), started(0), finished(0), asked(step=2), ended())
+    assert (run.open_step, run.open_request) == (None, None)
+    run = last(first(), asked(), replied(looks(1)), ended())
+    assert (run.open_step, len(run.messages)) == (None, 4)
+
+
+def test_a_late_result_is_evidence() -> None:
+    """The first result of a call stands, and so does the first end of a model call, whatever is open by then."""
+    step = (first(), asked(), replied(looks(1)), started(0), finished(0, outcome="unknown_effect"))
+    assert last(*step, finished(0, content="late")) == last(*step)
+    going = (*step, asked(step=2))
+    assert last(*going, finished(0, content="late")) == last(*going)
+    assert last(*going, replied(say("late"), step=1)) == last(*going)
+    again = (*going, ModelFailed(run="r", step=2, attempt=1, kind="lost", message="gone"), asked(step=2, attempt=2))
+    assert last(*again, replied(say("late"), step=2)) == last(*again)
+
+
 def test_a_run_goes_on_where_the_session_stands() -> None:
     """A further run brings only what it adds; its books are its own, and what was said late belongs to it."""
     before = (first("a"), asked(run="a"), replied(say("one"), run="a"), ended("a"))

@@ -89,7 +89,7 @@ class Compared:
         assert (last.used, last.unknown) == (state.scope.used, state.scope.unknown)
         assert (last.micro_dollars, last.partial) == (state.micro_dollars, state.partial)
         assert last.unknown_effects == tuple(state.unknown_effects)
-        assert last.limits == state.scope.limits
+        assert (last.limits, last.context) == (state.scope.limits, state.context)
         return await self._model.call(request, deadline=deadline, priority=priority, receipt=receipt)
 
 
