@@ -73,12 +73,12 @@ class StoreClosed(StoreError):
 
 
 class StoreAway(StoreError):
-    """The database could not be reached for long; what was handed over may or may not have been kept."""
+    """The database could not be reached for long. What was to be written may or may not have been kept."""
 
     kind: ClassVar[str] = "store_away"
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"the database cannot be reached, so nobody knows whether this was kept: {why}")
+        super().__init__(f"the database cannot be reached, so that nobody knows what became of this: {why}")
         self.why = why
 
 

@@ -10,6 +10,7 @@ itself. One that stands by asks again when the lease it saw runs out, or when th
 nothing.
 """
 
+import time
 from contextlib import suppress
 from typing import Final
 
@@ -17,7 +18,7 @@ import trio
 from msgspec import Struct
 
 from orchestrator.store.bells import Bells
-from orchestrator.store.errors import StoreError
+from orchestrator.store.errors import StoreAway, StoreError
 from orchestrator.store.postgres_group import NOTIFY
 from orchestrator.store.postgres_readers import Readers
 from orchestrator.store.postgres_schema import Link
@@ -26,6 +27,7 @@ BELL: Final = ""
 """What a daemon that stands by listens to; no session has this name."""
 
 _RELEASE_SECONDS: Final = 5.0
+_AGAIN_SECONDS: Final = 1.0
 
 _LOOK: Final = (
     "SELECT holder, epoch, CASE WHEN until > clock_timestamp()"
@@ -50,6 +52,8 @@ class DaemonLease:
         self._bells = bells
         self._holder = holder
         self._seconds = seconds
+        self._asked = 0.0
+        self._renewed = 0.0
         self.epoch = 0
 
     async def wait(self) -> int:
@@ -58,16 +62,23 @@ class DaemonLease:
         try:
             while True:
                 listener.rang = trio.Event()
-                sent = trio.current_time()
-                leader = await self._readers.query(self._take)
+                leader = await self._ask()
                 if leader.holder == self._holder:
                     self.epoch = leader.epoch
-                    self._renewed = sent
+                    self._renewed = trio.current_time() - (time.monotonic() - self._asked)
                     return self.epoch
                 with trio.move_on_after(leader.seconds):
                     await listener.rang.wait()
         finally:
             listener.close()
+
+    async def _ask(self) -> Leader:
+        """Takes the lease if it is free; who leads. A candidate outlasts a server that is away."""
+        while True:
+            try:
+                return await self._readers.query(self._take)
+            except StoreAway:
+                await trio.sleep(_AGAIN_SECONDS)
 
     async def keep(self) -> None:
         """Renews the lease; returns when it is lost, or can't be shown any more to be held."""
@@ -93,6 +104,7 @@ class DaemonLease:
     # On a reader's thread
 
     def _take(self, link: Link) -> Leader:
+        self._asked = time.monotonic()  # the server may have been away since the question was handed over
         with link.transaction():
             link.execute("SELECT 1 FROM daemon FOR UPDATE")
             leader = look(link)

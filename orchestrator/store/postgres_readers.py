@@ -14,7 +14,7 @@ import psycopg
 import trio
 
 from orchestrator.store.base import LEASE_SECONDS
-from orchestrator.store.errors import StoreClosed, StoreError
+from orchestrator.store.errors import StoreAway, StoreClosed, StoreError
 from orchestrator.store.postgres_link import Address, Fault, as_store_error, fault, words
 from orchestrator.store.postgres_schema import Link
 
@@ -48,7 +48,7 @@ class Readers:
                     raise as_store_error(error) from None
                 if trio.current_time() + pause > start + self._patience:
                     said = words(error) if isinstance(error, psycopg.Error) else str(error)
-                    raise StoreError(f"the database cannot be reached: {said}") from None
+                    raise StoreAway(said) from None
             await trio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 

@@ -143,7 +143,7 @@ async def test_a_server_that_stays_away_is_an_error_in_time(server: Server, sche
         generation = await begin(store, "s")
         await trio.to_thread.run_sync(server.kill)
         batch = Batch(session="s", id="a", after=1, records=(b"a",))
-        with pytest.raises(StoreAway, match="nobody knows whether this was kept"):
+        with pytest.raises(StoreAway, match="nobody knows what became of this"):
             await store.append(batch, generation)
         with pytest.raises(StoreError, match="the database cannot be reached"):
             await store.read("s")
