@@ -67,7 +67,9 @@ async def run(script: Script, **fields: Any) -> tuple[RunResult, tuple[Event, ..
     one = AgentRun(agent(**fields), "Look at everything.", model=compared, journal=journal, prices=PRICES)
     compared.run = one
     await one.create()
-    return await one.drive(), journal.events, model
+    result = await one.drive()
+    assert not compared.differences
+    return result, journal.events, model
 
 
 def of(events: tuple[Event, ...], kind: type) -> list[Any]:

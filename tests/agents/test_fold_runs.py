@@ -64,12 +64,16 @@ class CrowdedJournal(MemoryJournal):
 
 
 class Compared:
-    """A model that compares, whenever it is asked, the run with the fold of what the run has written."""
+    """A model that compares, whenever it is asked, the run with the fold of what the run has written.
+
+    What it finds is asserted afterwards: a run takes an error of its model for the end of a call.
+    """
 
     def __init__(self, model: ScriptedModel, journal: MemoryJournal) -> None:
         self._model = model
         self.journal = journal
         self.run: AgentRun | None = None
+        self.differences: list[Any] = []
 
     async def call(
         self,
@@ -79,18 +83,30 @@ class Compared:
         priority: Priority | None = None,
         receipt: Receipt | None = None,
     ) -> ModelReply:
+        self._compare(request)
+        return await self._model.call(request, deadline=deadline, priority=priority, receipt=receipt)
+
+    def _compare(self, request: ModelRequest) -> None:
         assert self.run is not None
         last, state = fold(self.journal.events).last, self.run.progress
-        assert last is not None
-        assert last.messages == request.messages
-        assert last.open_step is None
-        assert last.open_request is not None
-        assert (last.rounds, last.tool_calls, last.usage) == (state.rounds, state.tool_calls, state.usage)
-        assert (last.used, last.unknown) == (state.scope.used, state.scope.unknown)
-        assert (last.micro_dollars, last.partial) == (state.micro_dollars, state.partial)
-        assert last.unknown_effects == tuple(state.unknown_effects)
-        assert (last.limits, last.context) == (state.scope.limits, state.context)
-        return await self._model.call(request, deadline=deadline, priority=priority, receipt=receipt)
+        if last is None or last.open_request is None or last.open_step is not None:
+            self.differences.append((last, "has no request open, or a step"))
+            return
+        messages = request.messages
+        if last.open_request.purpose == "compact":
+            messages = messages[:-1] + last.messages[len(messages) - 1 :]
+        lived: dict[str, Any] = {
+            "messages": messages,
+            "used": state.scope.used,
+            "unknown": state.scope.unknown,
+            "limits": state.scope.limits,
+            "unknown_effects": tuple(state.unknown_effects),
+        }
+        for field in ("rounds", "tool_calls", "usage", "micro_dollars", "partial", "context", "opening", "attempts"):
+            lived[field] = getattr(state, field)
+        folded = {field: getattr(last, field) for field in lived}
+        if folded != lived:
+            self.differences.append((folded, lived))
 
 
 class Told(Struct):
@@ -151,9 +167,9 @@ def written(told: Told) -> Written:
         return await model.run.drive()
 
     result = in_virtual_time(first)
-    if told.cut is None or told.cut >= len(journal):
-        return result, journal.events
-    result = in_virtual_time(second, journal.events[: told.cut])
+    if told.cut is not None and told.cut < len(journal):
+        result = in_virtual_time(second, journal.events[: told.cut])
+    assert not model.differences
     return result, model.journal.events
 
 
@@ -173,7 +189,9 @@ def continued(told: Told) -> Written:
         await model.run.create()
         return await model.run.drive()
 
-    return in_virtual_time(main), journal.events
+    result = in_virtual_time(main)
+    assert not model.differences
+    return result, journal.events
 
 
 def in_virtual_time(main: Callable[..., Awaitable[RunResult]], *args: Any) -> RunResult:
