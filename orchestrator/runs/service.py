@@ -135,6 +135,15 @@ class RunService:
         """Where its runs are kept."""
         return self._store
 
+    @property
+    def executor(self) -> Executor:
+        """What takes sessions in this process."""
+        return self._executor
+
+    def holds(self, session: str) -> bool:
+        """Whether a run of the session is open here."""
+        return session in self._busy
+
     # After another process
 
     async def recover(self) -> int:
