@@ -57,6 +57,8 @@ def _is_live(path: Path, old: Config, after: object) -> bool:
     table, keys = path[0], path[1:]
     if table == "daemon":
         return keys[0] in LIVE_DAEMON
+    if table == "store":
+        return keys == ("keep_days",)
     if table == "models":
         # a backend that is not there yet cannot serve; what takes one away or puts others first is fine
         return all(backend in old.backends for backend in _backends_of(keys, after))

@@ -17,6 +17,7 @@ from orchestrator.config.agent_tables import AgentTable, BudgetTable, ToolTable
 from orchestrator.config.backend_tables import BackendTable
 from orchestrator.config.limit_tables import LimitKeys
 from orchestrator.config.numbers import Count, CountOrNone, NotNegative, Positive
+from orchestrator.config.store_table import StoreTable
 from orchestrator.instruments.books import TENANT_LABELS
 from orchestrator.policy.admission import AdmissionConfig
 from orchestrator.prices import PriceEntry
@@ -28,7 +29,7 @@ MIB = 1024 * 1024
 class DaemonTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[daemon]`.
 
-    `data_dir` is where jobs are kept; not said, it is `headrace` in `$XDG_STATE_HOME` or `~/.local/state`. On a signal
+    `data_dir` is where sessions, jobs, keys are kept; not said, it is `headrace` in `$XDG_STATE_HOME` or `~/.local/state`. On a signal
     live calls have `drain_seconds` to end. `max_live_runs` bounds runs that are live, `runs_per_tenant` and
     `runs_in_all` those that wait or are live, `keep_ended_runs` those that can still be asked about, `job_workers` a
     job's live runs. `tenant_labels` is how many tenants have labels of their own in metrics. With `open_metrics`,
@@ -132,6 +133,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole file. `source` is its path, empty where there is none."""
 
     daemon: DaemonTable = field(default_factory=DaemonTable)
+    store: StoreTable = StoreTable()
     backends: dict[str, BackendTable] = {}
     models: dict[str, ModelTable] = {}
     agents: dict[str, AgentTable] = {}

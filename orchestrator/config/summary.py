@@ -75,6 +75,7 @@ class ConfigView(Struct, frozen=True, kw_only=True):
     source: str
     listens: str
     data_dir: str
+    store: str
     default_model: str
     backends: list[BackendView]
     models: list[ModelView]
@@ -91,6 +92,7 @@ def summarise(config: Config) -> ConfigView:
         source=config.source,
         listens=f"http://{f'[{host}]' if ':' in host else host}:{config.daemon.port}",
         data_dir=str(data_dir(config)),
+        store=config.store.kind,
         default_model=default_of(config),
         backends=[_backend(config, name) for name in config.backends],
         models=[
