@@ -4,7 +4,9 @@ It is written whole, once a second at most while something changes, and at the e
 most the last second of spending; what its calls under way held is in the file as unknown, and stays spent.
 """
 
+import datetime
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -14,8 +16,9 @@ import trio
 from msgspec import Struct
 
 from agents.errors import HeadraceError
-from orchestrator.budgets import Spent
+from orchestrator.budget_periods import Spent
 from orchestrator.durable import write_durably
+from orchestrator.store.base import CallRow, Ledger, SpentRow
 
 SPENT: Final = "spent.json"
 VERSION: Final = 1
@@ -53,6 +56,51 @@ def read_spent(folder: Path) -> tuple[Spent, ...]:
 
 async def _write_in_thread(path: Path, data: bytes) -> None:
     await trio.to_thread.run_sync(write_durably, path, data)
+
+
+def as_row(spent: Spent) -> SpentRow:
+    """A period as if it were a day: one that counts in every period that its name begins with."""
+    return SpentRow(
+        tenant=spent.tenant,
+        day="" if spent.period == "ever" else spent.period,
+        tokens=spent.tokens,
+        micro_dollars=spent.micro_dollars,
+        unknown_tokens=spent.unknown_tokens,
+        unknown_micro_dollars=spent.unknown_micro_dollars,
+    )
+
+
+async def carry_over(folder: Path, ledger: Ledger, wall: float) -> None:
+    """Takes what an earlier release left in a data folder into the ledger, and removes the file.
+
+    Killed in between it does the same again, which changes nothing. Raises `SpentFileError`, `StoreError`.
+    """
+    spent = read_spent(folder)
+    if spent:
+        ledger.write([_as_call(record, wall) for record in spent])
+        await ledger.flush()
+        _log.info("what tenants had spent is in the store now", file=str(folder / SPENT), tenants=len(spent))
+    with suppress(OSError):
+        (folder / SPENT).unlink(missing_ok=True)
+
+
+def _as_call(spent: Spent, wall: float) -> CallRow:
+    at = wall
+    if spent.period != "ever":
+        first = f"{spent.period}-01" if len(spent.period) == len("2026-01") else spent.period
+        at = datetime.datetime.fromisoformat(f"{first}T12:00+00:00").timestamp()
+    return CallRow(
+        key=f"{SPENT}/{spent.tenant}/{spent.period}",
+        tenant=spent.tenant,
+        arrived=at,
+        ended=at,
+        outcome="carried_over",
+        input=spent.tokens,
+        output=0,
+        micro_dollars=spent.micro_dollars,
+        unknown_tokens=spent.unknown_tokens,
+        unknown_micro_dollars=spent.unknown_micro_dollars,
+    )
 
 
 class SpentFile:

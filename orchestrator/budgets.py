@@ -13,24 +13,29 @@ with that bound, or it would be none.
 Known limits: a call may cost more than was reserved for it where its input cannot be bounded (see
 `orchestrator.dialects.input_bound`). What is reported is what counts, so the next call finds the budget overdrawn.
 
-Nothing here knows a clock or a disk: `wall` is passed in, and `budget_file` keeps what was spent.
+What earlier daemons spent is the ledger's to know: it is given in, by tenant and day. A client's call has an open row
+there before it is submitted (`held_call`), so that a daemon that is killed forgives nothing.
+
+Nothing here knows a clock: `wall` is passed in.
 """
 
 import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import Struct
 
 from agents.budget import Amounts, Blocked, Exhausted, Limits, Reservation, Scope
 from agents.errors import BudgetExceeded, InvalidLimits
-from agents.messages import Usage
-from agents.model_need import model_need, settlement
-from agents.money import Price, Prices
+from agents.model_need import model_need
+from agents.money import Prices
 from agents.reserve import when_room
 from agents.spec import DEFAULT_MAX_TOKENS
+from orchestrator.budget_periods import Per, Spent, period_of, spent_in
+from orchestrator.held_call import NOT_SENT, HeldCall, announce
+from orchestrator.store.base import CallRow, Ledger, SpentRow
 
-Per = Literal["day", "month", "ever"]
+__all__ = ["LEAST_ANSWER", "HeldCall", "Per", "Spent", "TenantBudget", "TenantBudgets", "period_of", "spent_in"]
 
 LEAST_ANSWER: Final = 256
 """Output tokens below which an answer is not worth asking for, where the program left its length to us."""
@@ -48,33 +53,11 @@ class TenantBudget(Struct, frozen=True, kw_only=True):
         return Limits(tokens=self.tokens, micro_dollars=self.micro_dollars)
 
 
-class Spent(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a tenant has used in a period; `unknown` is what was held by calls that never said what they used."""
-
-    tenant: str
-    period: str
-    tokens: int = 0
-    micro_dollars: int = 0
-    unknown_tokens: int = 0
-    unknown_micro_dollars: int = 0
-
-
-def period_of(per: Per, wall: float) -> tuple[str, float | None]:
-    """The name of the period that a time in seconds since the epoch is in, and when the next one begins. In UTC."""
-    if per == "ever":
-        return "ever", None
-    day = datetime.datetime.fromtimestamp(wall, datetime.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    if per == "day":
-        return f"{day:%Y-%m-%d}", (day + datetime.timedelta(days=1)).timestamp()
-    first = day.replace(day=1)
-    return f"{first:%Y-%m}", (first + datetime.timedelta(days=32)).replace(day=1).timestamp()
-
-
 class TenantBudgets:
     """The budgets in force. Implements `orchestrator.api.services.Budgets`.
 
-    `prices` are those of the moment, `longest` says how long a model's answer can be; `spent` is what earlier daemons
-    left.
+    `prices` are those of the moment, `longest` says how long a model's answer can be; `spent` is what the `ledger` says
+    of earlier daemons' calls (`Ledger.spent`).
     """
 
     def __init__(
@@ -84,14 +67,16 @@ class TenantBudgets:
         prices: Callable[[], Prices],
         wall: Callable[[], float],
         longest: Callable[[str], int] = lambda model: DEFAULT_MAX_TOKENS,
-        spent: Iterable[Spent] = (),
+        spent: Iterable[SpentRow] = (),
+        ledger: Ledger | None = None,
     ) -> None:
         self._prices = prices
         self._wall = wall
         self._longest = longest
         self._tenants: dict[str, _Tenant] = {}
-        self._spent = {record.tenant: record for record in spent}
-        self.configure(budgets)
+        self._ledger = ledger
+        self._history: dict[str, list[SpentRow]] = {}
+        self.configure(budgets, spent)
 
     def __bool__(self) -> bool:
         """Whether any tenant has a budget."""
@@ -100,14 +85,21 @@ class TenantBudgets:
     def __repr__(self) -> str:
         return f"<TenantBudgets of {len(self._tenants)}>"
 
-    def configure(self, budgets: Mapping[str, TenantBudget]) -> None:
-        """Puts other budgets in force, also for work under way. What was spent of a period stays spent."""
+    def configure(self, budgets: Mapping[str, TenantBudget], spent: Iterable[SpentRow] = ()) -> None:
+        """Puts other budgets in force, also for work under way. What was spent of a period stays spent.
+
+        Budgets that are new, or of another period than before, begin with what `spent` says (`Ledger.spent`).
+        """
+        for row in spent:
+            days = self._history.setdefault(row.tenant, [])
+            days[:] = [*(day for day in days if day.day != row.day), row]
         for name in self._tenants.keys() - budgets.keys():
             self._tenants[name].configure(None)
         for name, budget in budgets.items():
             tenant = self._tenants.get(name)
             if tenant is None:
-                tenant = self._tenants[name] = _Tenant(name, self._wall, self._spent.pop(name, None))
+                history = self._history.setdefault(name, [])
+                tenant = self._tenants[name] = _Tenant(name, self._wall, history)
             tenant.configure(budget)
 
     def scope(self, tenant: str) -> Scope | None:
@@ -116,9 +108,9 @@ class TenantBudgets:
         return None if found is None or found.budget is None else found.node
 
     async def reserve_call(
-        self, tenant: str, model: str, *, input_tokens: int, max_tokens: int | None, choices: int = 1
-    ) -> "HeldCall | None":
-        """Reserves the most that a call can use; see `orchestrator.api.services.Budgets`."""
+        self, tenant: str, model: str, *, input_tokens: int, max_tokens: int | None, choices: int = 1, key: str = ""
+    ) -> HeldCall | None:
+        """Reserves the most that a call can use; see `orchestrator.api.services.Budgets`. Raises `StoreError`."""
         scope = self.scope(tenant)
         if scope is None:
             return None
@@ -135,11 +127,13 @@ class TenantBudgets:
             granted = scope.reserve(need.amounts)
             if not isinstance(granted, Reservation):
                 return granted
-            return HeldCall(granted, price, need.max_tokens // choices if max_tokens is None else None)
+            bound = need.max_tokens // choices if max_tokens is None else None
+            return HeldCall(granted, price, bound, lambda: self._close(tenant, model, key))
 
         held: HeldCall | Exhausted = await when_room(decide)
         if isinstance(held, Exhausted):
             raise self._exceeded(tenant, held)
+        await self._announce(held, tenant, model, key)
         return held
 
     def spent(self) -> Iterator[Spent]:
@@ -147,11 +141,45 @@ class TenantBudgets:
 
         What calls under way hold counts as unknown: a daemon that is killed never learns what they used.
         """
-        yield from self._spent.values()
         for tenant in self._tenants.values():
             record = tenant.spent()
             if record is not None:
                 yield record
+
+    async def _announce(self, held: HeldCall, tenant: str, model: str, key: str) -> None:
+        if self._ledger is None or not key:
+            return
+        whole = held.held
+        row = CallRow(
+            key=key,
+            tenant=tenant,
+            model=model,
+            arrived=self._wall(),
+            unknown_tokens=whole.tokens,
+            unknown_micro_dollars=whole.micro_dollars,
+        )
+        try:
+            await announce(self._ledger, row)
+        except BaseException:
+            held.settle(None, worked=False)
+            raise
+
+    def _close(self, tenant: str, model: str, key: str) -> None:
+        """Ends the row of a call that was not sent, unless its owner has."""
+        if self._ledger is not None and key:
+            now = self._wall()
+            row = CallRow(
+                key=key,
+                tenant=tenant,
+                model=model,
+                arrived=now,
+                ended=now,
+                outcome=NOT_SENT,
+                input=0,
+                output=0,
+                micro_dollars=0,
+            )
+            self._ledger.write((row,))
 
     def _exceeded(self, tenant: str, exhausted: Exhausted) -> BudgetExceeded:
         renews = self._tenants[tenant].renews
@@ -163,35 +191,17 @@ class TenantBudgets:
         )
 
 
-class HeldCall:
-    """What one call holds of its tenant's budget; see `orchestrator.api.services.HeldCall`."""
-
-    __slots__ = ("_price", "_reservation", "max_tokens")
-
-    def __init__(self, reservation: Reservation, price: Price | None, max_tokens: int | None) -> None:
-        self._reservation = reservation
-        self._price = price
-        self.max_tokens = max_tokens
-
-    def settle(self, usage: Usage | None, *, worked: bool = True) -> None:
-        """Counts what was reported and gives the rest back; see `orchestrator.api.services.HeldCall`."""
-        used, unknown = settlement(self._reservation.need, usage or Usage(), self._price, worked=worked)
-        self._reservation.settle(used, unknown)
-
-    def __repr__(self) -> str:
-        return f"<HeldCall {self._reservation!r}>"
-
-
 class _Tenant:
     """One tenant's budget, the scope of its present period, and the node that its work hangs below."""
 
-    def __init__(self, name: str, wall: Callable[[], float], spent: Spent | None) -> None:
+    def __init__(self, name: str, wall: Callable[[], float], history: list[SpentRow]) -> None:
         self.name = name
         self.budget: TenantBudget | None = None
         self.renews: float | None = None
         self.node = _Node(f"tenant {name}", self._current)
         self._wall = wall
-        self._left = spent
+        self._history = history
+        self._left: Spent | None = None
         self._period = ""
         self._scope: Scope | None = None
 
@@ -233,9 +243,10 @@ class _Tenant:
         self._period, self.renews = period_of(budget.per, now)
         self._scope = Scope(f"tenant {self.name}", budget.limits)
         left, self._left = self._left, None
-        if left is not None and left.period == self._period:
-            self._scope.used = Amounts(tokens=left.tokens, micro_dollars=left.micro_dollars)
-            self._scope.unknown = Amounts(tokens=left.unknown_tokens, micro_dollars=left.unknown_micro_dollars)
+        if left is None or left.period != self._period:
+            left = spent_in(self._period, self.name, self._history)
+        self._scope.used = Amounts(tokens=left.tokens, micro_dollars=left.micro_dollars)
+        self._scope.unknown = Amounts(tokens=left.unknown_tokens, micro_dollars=left.unknown_micro_dollars)
 
     def _end(self) -> None:
         ended, self._scope = self._scope, None

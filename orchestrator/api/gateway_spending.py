@@ -1,5 +1,9 @@
-"""What a call may cost its tenant: reserved before it is queued, settled when it has ended, however it ended."""
+"""What a call may cost its tenant: reserved before it is queued, settled when it has ended, however it ended.
 
+Each call gets a key of its own here, under which the ledger keeps it. Counts of tokens cost nothing and get none.
+"""
+
+import secrets
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
@@ -7,7 +11,7 @@ from msgspec import structs
 
 from agents.errors import ModelError
 from agents.messages import ModelRequest, Usage
-from agents.port import Receipt
+from agents.port import Held, Receipt
 from agents.size import input_bound as plain_input_bound
 from orchestrator.api.gateway_asked import Asked
 from orchestrator.api.services import Services
@@ -20,9 +24,9 @@ class Spending:
 
     __slots__ = ("receipt", "request", "usage")
 
-    def __init__(self, request: ModelRequest) -> None:
+    def __init__(self, request: ModelRequest, key: str = "", held: Held | None = None) -> None:
         self.request = request
-        self.receipt = Receipt()
+        self.receipt = Receipt(key, held)
         self.usage: Usage | None = None
 
     @contextmanager
@@ -45,17 +49,19 @@ async def spending(services: Services, asked: Asked) -> AsyncGenerator[Spending,
     if asked.dialect == "count_tokens":
         yield Spending(request)
         return
+    key = new_key()
     held = await services.budgets.reserve_call(
         asked.flow.tenant,
         asked.model,
         input_tokens=input_bound(asked.parsed.wire),
         max_tokens=0 if asked.dialect == "embeddings" else asked.parsed.max_tokens,
         choices=asked.parsed.choices,
+        key=key,
     )
     if held is None:
-        yield Spending(request)
+        yield Spending(request, key)
         return
-    spent = Spending(_within(request, asked, held.max_tokens))
+    spent = Spending(_within(request, asked, held.max_tokens), key, held.held)
     try:
         yield spent
     finally:
@@ -65,18 +71,24 @@ async def spending(services: Services, asked: Asked) -> AsyncGenerator[Spending,
 @asynccontextmanager
 async def plain_spending(services: Services, tenant: str, request: ModelRequest) -> AsyncGenerator[Spending, None]:
     """The same for a call that is no program's own request, but one in the words of `agents.messages`."""
+    key = new_key()
     held = await services.budgets.reserve_call(
-        tenant, request.model, input_tokens=plain_input_bound(request), max_tokens=request.max_tokens
+        tenant, request.model, input_tokens=plain_input_bound(request), max_tokens=request.max_tokens, key=key
     )
     if held is None:
-        yield Spending(request)
+        yield Spending(request, key)
         return
     bound = request.max_tokens if held.max_tokens is None else held.max_tokens
-    spent = Spending(structs.replace(request, max_tokens=bound))
+    spent = Spending(structs.replace(request, max_tokens=bound), key, held.held)
     try:
         yield spent
     finally:
         held.settle(spent.usage, worked=bool(spent.receipt.sent))
+
+
+def new_key() -> str:
+    """A key that no other call has, nor will have."""
+    return f"call-{secrets.token_hex(12)}"
 
 
 def _within(request: ModelRequest, asked: Asked, bound: int | None) -> ModelRequest:

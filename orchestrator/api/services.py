@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from agents.budget import Limits
 from agents.messages import ModelReply, ModelRequest, Usage
-from agents.port import Flow, Priority, Receipt, ReplyStream
+from agents.port import Flow, Held, Priority, Receipt, ReplyStream
 from orchestrator.api.identity import Client
 from orchestrator.policy.allowance import Allowances
 from orchestrator.views.jobs import JobList, JobRequest, JobView
@@ -208,6 +208,11 @@ class HeldCall(Protocol):
         """What each answer must be bounded to upstream, or the reservation is no bound; None: as the program said."""
         ...
 
+    @property
+    def held(self) -> Held:
+        """The same for the call's receipt, so that whoever keeps a book of calls knows it."""
+        ...
+
     def settle(self, usage: Usage | None, *, worked: bool = True) -> None:
         """Counts what the provider reported, and gives the rest back; what it did not report stays held as unknown.
 
@@ -221,13 +226,14 @@ class Budgets(Protocol):
     """What tenants may spend."""
 
     async def reserve_call(
-        self, tenant: str, model: str, *, input_tokens: int, max_tokens: int | None, choices: int = 1
+        self, tenant: str, model: str, *, input_tokens: int, max_tokens: int | None, choices: int = 1, key: str = ""
     ) -> HeldCall | None:
         """Reserves the most that a call can use, before it is submitted; None where the tenant has no budget.
 
         `input_tokens` is an upper bound (`orchestrator.dialects.input_bound`), `max_tokens` what the program said
-        of each of its `choices`. Waits where only what other calls hold is in the way. Raises `BudgetExceeded`, and
-        `InvalidLimits` where money is limited and the model has no price.
+        of each of its `choices`. With a `key`, the ledger knows durably what the call under that key may cost when this
+        returns. Waits where only what other calls hold is in the way. Raises `BudgetExceeded`, and
+        `InvalidLimits` where money is limited and the model has no price; `StoreError` where the ledger fails.
         """
         ...
 

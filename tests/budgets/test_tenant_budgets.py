@@ -15,6 +15,7 @@ from agents.errors import BudgetExceeded, InvalidLimits
 from agents.messages import Usage
 from agents.money import Price, PriceList
 from orchestrator.budgets import LEAST_ANSWER, HeldCall, Per, Spent, TenantBudget, TenantBudgets, period_of
+from orchestrator.store.base import SpentRow
 
 Clock = trio.testing.MockClock
 PRICES = PriceList({"priced": Price(input=1_000_000, output=2_000_000)})
@@ -25,10 +26,19 @@ MIDNIGHT = NOON + 12 * 3600
 class World:
     """Budgets on a wall clock that a test sets."""
 
-    def __init__(self, budgets: Mapping[str, TenantBudget], spent: tuple[Spent, ...] = (), longest: int = 1000) -> None:
+    def __init__(
+        self,
+        budgets: Mapping[str, TenantBudget],
+        spent: tuple[SpentRow, ...] = (),
+        longest: int = 1000,
+    ) -> None:
         self.wall = NOON
         self.budgets = TenantBudgets(
-            budgets, prices=lambda: PRICES, wall=lambda: self.wall, longest=lambda model: longest, spent=spent
+            budgets,
+            prices=lambda: PRICES,
+            wall=lambda: self.wall,
+            longest=lambda model: longest,
+            spent=spent,
         )
 
     async def reserve(self, tokens: int = 10, max_tokens: int | None = 10, model: str = "priced") -> HeldCall:
@@ -317,11 +327,25 @@ async def test_a_clock_set_back_gives_nothing_twice() -> None:
 
 async def test_what_earlier_daemons_spent_counts_in_its_own_period_only() -> None:
     """Used and unknown amounts of this day are spent; those of another day are forgotten."""
-    today = Spent(tenant="acme", period="2026-02-28", tokens=60, unknown_tokens=30)
+    today = SpentRow(tenant="acme", day="2026-02-28", tokens=60, unknown_tokens=30)
     with pytest.raises(BudgetExceeded, match="90 spent"):
         await World(tokens(100, "day"), (today,)).reserve(10, 10)
-    yesterday = Spent(tenant="acme", period="2026-02-27", tokens=100)
+    yesterday = SpentRow(tenant="acme", day="2026-02-27", tokens=100)
     await World(tokens(100, "day"), (yesterday,)).reserve(50, 50)
+
+
+async def test_a_budget_that_is_new_begins_with_what_the_ledger_says() -> None:
+    """A reload that gives a tenant a budget, or another period, counts what it spent in that period before."""
+    rows = [SpentRow(tenant="acme", day=f"2026-02-{day}", tokens=30) for day in (26, 27, 28)]
+    world = World({})
+    world.budgets.configure(tokens(100, "day"), rows)
+    assert world.spent().tokens == 30
+    (await world.reserve(20, 20)).settle(usage(40))
+    today = SpentRow(tenant="acme", day="2026-02-28", tokens=70)
+    world.budgets.configure(tokens(200, "month"), [*rows[:2], today])
+    assert world.spent() == Spent(tenant="acme", period="2026-02", tokens=130)
+    world.wall = MIDNIGHT
+    assert world.spent() == Spent(tenant="acme", period="2026-03")
 
 
 async def test_a_reload_changes_limits_and_forgets_no_spending(autojump_clock: Clock) -> None:
