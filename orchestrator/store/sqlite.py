@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 from orchestrator.lockfile import Held, hold
 from orchestrator.store import sqlite_moves, sqlite_prune, sqlite_read
@@ -33,6 +33,7 @@ from orchestrator.store.desk import Desk, Work
 from orchestrator.store.errors import StoreLocked, StoreUnusable
 from orchestrator.store.rules import Executors, created_by
 from orchestrator.store.sqlite_errors import problem
+from orchestrator.store.sqlite_group import Group
 from orchestrator.store.sqlite_ledger import SqliteLedger, make_ledger_tables
 from orchestrator.store.sqlite_reader import Reader
 from orchestrator.store.sqlite_schema import connect, prepare
@@ -78,6 +79,11 @@ class SqliteStore:
     ) -> None:
         """Like `submit`, without waiting. `failed` is called on the loop's thread where it could not be done."""
         self._writer.hand_over(Work(lambda group: work(group.connection), failed=failed))
+
+    async def move(self, move: Callable[[Group], T]) -> T:
+        """Like `submit`, for what the store's own rooms do."""
+        result: T = await self._writer.do(Work(move))
+        return result
 
     async def query(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Runs `work` on the reader's connection, which cannot write."""
@@ -133,7 +139,7 @@ class SqliteStore:
     # Blobs
 
     async def put_blob(self, data: bytes) -> str:
-        return await self._move(lambda group: group.keep(data))
+        return await self._move(lambda group: group.keep(data, put=True))
 
     async def get_blob(self, digest: str) -> bytes | None:
         return await self.query(lambda connection: sqlite_read.blob(connection, digest))
@@ -147,11 +153,7 @@ class SqliteStore:
     # Upkeep
 
     async def prune(self, before: float) -> Pruned:
-        gone: list[str] = []
-        pruned: Pruned = await self._writer.do(Work(sqlite_prune.prune(self._executors, before, gone)))
-        for session in gone:
-            self._bells.ring(session)
-        return pruned
+        return await sqlite_prune.prune(self, self._executors, before, self._bells.ring)
 
     async def aclose(self) -> None:
         # The writer's connection is the last to close, and so the one that puts its log into the file.
@@ -159,7 +161,7 @@ class SqliteStore:
         await self._writer.aclose()
         self._bells.ring_all()
 
-    async def _move(self, move: Callable[[Any], T], session: str = "", batch: Batch | None = None) -> T:
+    async def _move(self, move: Callable[[Group], T], session: str = "", batch: Batch | None = None) -> T:
         creates = () if batch is None else tuple(row.run for row in created_by(batch))
         result: T = await self._writer.do(Work(move, session=session, creates=creates, own=True))
         return result

@@ -27,8 +27,8 @@ _SESSIONS: Final = (
     " ON CONFLICT (id) DO UPDATE SET generation = excluded.generation, holder = excluded.holder",
 )
 _BLOBS: Final = (
-    "INSERT INTO blobs (digest, data, kept) VALUES ",
-    " ON CONFLICT (digest) DO UPDATE SET kept = excluded.kept",
+    "INSERT INTO blobs (digest, data, kept, put) VALUES ",
+    " ON CONFLICT (digest) DO UPDATE SET kept = excluded.kept, put = put OR excluded.put",
 )
 _EVENTS: Final = ("INSERT INTO events (session, number, batch, at, data, blob) VALUES ", "")
 _RUNS: Final = (
@@ -138,10 +138,10 @@ class Group:
                 (row.run, head.id, row.tenant, row.job, row.state, row.open, row.after, row.created, row.head)
             )
 
-    def keep(self, data: bytes) -> str:
-        """Keeps a blob; its digest."""
+    def keep(self, data: bytes, *, put: bool = False) -> str:
+        """Keeps a blob, which somebody `put` or which is a record of the log; its digest."""
         digest = hashlib.sha256(data).hexdigest()
-        self._blobs.append((digest, data, self.now))
+        self._blobs.append((digest, data, self.now, put))
         return digest
 
     def forget(self, sessions: Iterable[str]) -> None:

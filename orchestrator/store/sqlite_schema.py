@@ -57,7 +57,8 @@ CREATE INDEX runs_open ON runs (number) WHERE open;
 CREATE TABLE blobs (
     digest TEXT PRIMARY KEY,
     data BLOB NOT NULL,
-    kept REAL NOT NULL
+    kept REAL NOT NULL,
+    put INTEGER NOT NULL
 );
 
 CREATE VIEW log AS
@@ -68,8 +69,6 @@ CREATE VIEW log AS
 
 STEPS: Final[tuple[str, ...]] = (_TABLES,)
 """What leads from each version to the next; the first makes version 1 of an empty file."""
-
-_BUSY_MESSAGE: Final = "another program keeps it locked; end that program, or wait for it"
 
 
 def connect(path: Path, *, busy_seconds: float, read_only: bool = False) -> sqlite3.Connection:
