@@ -16,7 +16,7 @@ from agents.log import JournalLost
 from agents.messages import ModelReply, ModelRequest, Usage
 from agents.model_need import ModelNeed, model_need, settlement
 from agents.open_step import OpenStep
-from agents.port import Receipt
+from agents.port import Held, Receipt
 from agents.reserve import when_room
 from agents.result import Stop
 from agents.run_state import RunState
@@ -124,7 +124,9 @@ class _ModelCall:
             await self._fail("cancelled", "cancelled before it was submitted", worked=False)
             raise
         state.lifecycle.open("model")
-        receipt, deadline = Receipt(self._requested.key), state.deadline
+        need = self._reservation.need
+        held = Held(need.tokens, need.micro_dollars, state.price)
+        receipt, deadline = Receipt(self._requested.key, held), state.deadline
         try:
             reply = await state.model.call(request, deadline=deadline, priority=state.priority, receipt=receipt)
         except ModelError as error:
