@@ -3,6 +3,7 @@
 Its sockets are open all the time. Until it leads, `/healthz` says that it lives, `/readyz` who leads, and everything
 else is answered with 503 in the shape that its client expects, so that a proxy goes to the one that leads. Then the
 same sockets are served by the whole surface: a connection that comes in between waits in the backlog and is answered.
+One that was accepted before and has not asked yet is closed, as whenever a server ends.
 
 A daemon that has lost the lease has nothing to save: what it drove is another's, and nothing that it writes is taken.
 It ends, and whoever started it starts it again, to stand by.
