@@ -15,7 +15,7 @@ from orchestrator.jobs.events import JobEnded
 from orchestrator.jobs.fold import JobFold
 from orchestrator.jobs.fuse import Fuse
 from orchestrator.jobs.log import JobLog
-from orchestrator.jobs.work import Ending, JobWork, RunsToEnd
+from orchestrator.jobs.work import Ending, JobWork, RunsToEnd, may_go_on
 from orchestrator.store.errors import StoreError
 
 SHUTTING_DOWN: Final = "the daemon is shutting down"
@@ -137,7 +137,7 @@ class JobDriver:
             try:
                 await work.log.append(ended)
             except StoreError as error:
-                ending = Ending("interrupted", error.message, ending.cancelled, again=True)
+                ending = Ending("interrupted", error.message, ending.cancelled, again=may_go_on(error))
         if ending.again:
             _log.warning("a job is left, and gone on with later", job=entry.job, why=ending.message)
         with suppress(StoreError):

@@ -1,5 +1,8 @@
 """One job as the service holds it: its record, its inputs and results, and its work while it is live."""
 
+from collections.abc import AsyncGenerator
+from typing import Final
+
 import msgspec
 import trio
 
@@ -12,6 +15,9 @@ from orchestrator.jobs.signal import Signal
 from orchestrator.jobs.spool import InputSpool
 from orchestrator.jobs.work import BUDGET_SCOPE, Ending, JobWork
 from orchestrator.views.jobs import JobPhase, JobView
+
+WATCH_SECONDS: Final = 0.25
+"""How often a watcher is told of changes at most."""
 
 
 class JobEntry:
@@ -87,6 +93,17 @@ class JobEntry:
             errors=summary.errors,
             result_bytes=self.results.size,
         )
+
+    async def watch(self) -> AsyncGenerator[JobView, None]:
+        """The job now, and again whenever it has changed, until it has ended."""
+        while True:
+            version, live = self.changed.version, self.live
+            yield self.view()
+            if not live:
+                return
+            await self.changed.beyond(version)
+            with trio.move_on_after(WATCH_SECONDS):
+                await self.ended.wait()
 
     def begin(self, work: JobWork) -> None:
         """The job is live from here on."""

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+import trio
 from msgspec import Struct
 
 from agents.errors import InvalidLimits
@@ -115,6 +116,35 @@ class JobFolder:
         if record.phase in OPEN_PHASES or inputs.size != record.upload_offset or not record.complete:
             inputs = count_inputs(self.inputs)
         return StoredJob(record, inputs, self.results.stat().st_size)
+
+
+class OpenFiles:
+    """A job's inputs to read and its results to append to, as descriptors. Raises `JobStorageError`."""
+
+    def __init__(self, folder: JobFolder, limiter: trio.CapacityLimiter) -> None:
+        self.inputs = self.results = -1
+        self._folder = folder
+        self._limiter = limiter
+
+    async def __aenter__(self) -> "OpenFiles":
+        await trio.to_thread.run_sync(self._open, limiter=self._limiter)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        os.close(self.inputs)
+        os.close(self.results)
+
+    def _open(self) -> None:
+        folder = self._folder
+        try:
+            self.inputs = os.open(folder.inputs, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise storage_error(folder.inputs, "cannot be read", error) from error
+        try:
+            self.results = os.open(folder.results, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        except OSError as error:
+            os.close(self.inputs)
+            raise storage_error(folder.results, "cannot be written", error) from error
 
 
 class JobFiles:

@@ -6,7 +6,7 @@ put back to an earlier state: they were paid for. Where file and log differ othe
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import Final, TypeVar
 
@@ -69,9 +69,10 @@ class Recovery:
             return record
         fold = JobFold()
         for after in (last - 1, 0):  # usually it is enough to see that one was removed
-            async for page in pages(self._store, record.job, after):
-                for entry in page:
-                    fold.add(decode(entry.data), entry.number)
+            async with aclosing(pages(self._store, record.job, after)) as found:
+                async for page in found:
+                    for entry in page:
+                        fold.add(decode(entry.data), entry.number)
             if fold.removed:
                 break
         attempt = fold.attempt + 1
@@ -120,9 +121,10 @@ class Recovery:
         fold = JobFold()
         projection = await self._thread(folder, partial(Projection, folder.results))
         try:
-            async for page in pages(self._store, log.job, after):
-                data = b"".join([fold.add(decode(entry.data), entry.number) for entry in page])
-                await self._thread(folder, partial(projection.expect, data))
+            async with aclosing(pages(self._store, log.job, after)) as found:
+                async for page in found:
+                    data = b"".join([fold.add(decode(entry.data), entry.number) for entry in page])
+                    await self._thread(folder, partial(projection.expect, data))
         except BaseException:
             projection.close()
             raise

@@ -42,9 +42,6 @@ from orchestrator.views.jobs import JobList, JobRequest, JobView
 CANCELLED: Final = "cancelled on request"
 DEFAULTS: Final = JobsConfig()
 
-WATCH_SECONDS: Final = 0.25
-"""How often a watcher is told of changes at most."""
-
 THREADS: Final = 16
 """File operations of jobs at once; more wait their turn, so a slow disk takes no threads away from tools."""
 
@@ -123,6 +120,11 @@ class JobService:
     def live(self) -> int:
         """Jobs that have not ended."""
         return sum(entry.live for entry in self._jobs.values())
+
+    @property
+    def going_on(self) -> frozenset[str]:
+        """Jobs that ask for their own runs, now or as soon as what is in their way is gone."""
+        return frozenset(job for job, entry in self._jobs.items() if entry.live or entry.record.phase == "interrupted")
 
     async def create(self, request: JobRequest) -> JobView:
         """Makes a job, which waits for inputs.
@@ -225,7 +227,7 @@ class JobService:
 
     def watch(self, job: str) -> AsyncGenerator[JobView, None]:
         """The job now, and again whenever it has changed (at most 4 times a second), until it has ended."""
-        return _watch(self._find(job))
+        return self._find(job).watch()
 
     def close(self, grace: float = math.inf) -> None:
         """Takes no new jobs, uploads and items; live items have `grace` seconds to end. May be called again."""
@@ -305,14 +307,3 @@ class JobService:
         entry = JobEntry(self._files.folder(stored.record.job), stored, self._limiter)
         self._jobs[entry.job] = entry
         return entry
-
-
-async def _watch(entry: JobEntry) -> AsyncGenerator[JobView, None]:
-    while True:
-        version, live = entry.changed.version, entry.live
-        yield entry.view()
-        if not live:
-            return
-        await entry.changed.beyond(version)
-        with trio.move_on_after(WATCH_SECONDS):
-            await entry.ended.wait()

@@ -9,7 +9,6 @@ whoever goes on with an attempt asks for the same runs again, and gets those tha
 """
 
 import math
-import os
 import time
 from collections.abc import Callable
 from functools import partial
@@ -29,7 +28,7 @@ from agents.port import ModelPort
 from agents.result import RunResult
 from agents.spec import AgentSpec
 from orchestrator.jobs.events import ItemFinished, JobEvent, JobStopping
-from orchestrator.jobs.files import JobFolder, storage_error
+from orchestrator.jobs.files import JobFolder, OpenFiles
 from orchestrator.jobs.fuse import Fuse
 from orchestrator.jobs.inputs import Item
 from orchestrator.jobs.item_runs import Watched, item_result
@@ -43,7 +42,7 @@ from orchestrator.jobs.spool import InputSpool
 from orchestrator.jobs.table import ResultTable
 from orchestrator.jobs.tail import InputTail
 from orchestrator.jobs.template import Template
-from orchestrator.store.errors import StoreError
+from orchestrator.store.errors import Fenced, StoreError
 from orchestrator.views.jobs import JobPhase
 from orchestrator.views.runs import RunRequest
 
@@ -173,7 +172,7 @@ class JobWork:
         """Works until the inputs have ended or it was stopped. Raises `JobStorageError` where it cannot begin."""
         record = self._record
         skip = self.table.is_over
-        async with _Descriptors(self._folder, self._limiter) as files:
+        async with OpenFiles(self._folder, self._limiter) as files:
             self._tail = InputTail(files.inputs, self._spool, skip, limiter=self._limiter)
             self._file = ResultFile(files.results, self._folder.results)
             spec = JobSpec(
@@ -230,8 +229,7 @@ class JobWork:
         try:
             result = await self._runs.run_to_end(request, budget=self._budget, agent=self._agent, through=self._watched)
         except (Draining, RunLeft, JournalLost, StoreError) as error:
-            again = not isinstance(error, Draining)
-            self.stop("interrupted", error.message, grace=math.inf, again=again)
+            self.stop("interrupted", error.message, grace=math.inf, again=may_go_on(error))
             return _failed(item, _TAKEN_AWAY, error.message)
         except HeadraceError as error:
             return _failed(item, StopReason.INTERNAL_ERROR.value, error.message)
@@ -274,7 +272,7 @@ class JobWork:
         try:
             await self.log.append(*events, then=then)
         except StoreError as error:
-            self.stop("interrupted", error.message, grace=math.inf, again=True)
+            self.stop("interrupted", error.message, grace=math.inf, again=may_go_on(error))
             raise
 
     def _keep(self, line: JobLine, data: bytes, unknown: Amounts) -> None:
@@ -298,33 +296,9 @@ class JobWork:
             self.stop("stopped", hopeless)
 
 
-class _Descriptors:
-    """The two files of an attempt, open."""
-
-    def __init__(self, folder: JobFolder, limiter: trio.CapacityLimiter) -> None:
-        self.inputs = self.results = -1
-        self._folder = folder
-        self._limiter = limiter
-
-    async def __aenter__(self) -> "_Descriptors":
-        await trio.to_thread.run_sync(self._open, limiter=self._limiter)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        os.close(self.inputs)
-        os.close(self.results)
-
-    def _open(self) -> None:
-        folder = self._folder
-        try:
-            self.inputs = os.open(folder.inputs, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise storage_error(folder.inputs, "cannot be read", error) from error
-        try:
-            self.results = os.open(folder.results, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-        except OSError as error:
-            os.close(self.inputs)
-            raise storage_error(folder.results, "cannot be written", error) from error
+def may_go_on(error: HeadraceError) -> bool:
+    """Whether this daemon can go on with a job that was left because of this: not where it ends, or another has it."""
+    return not isinstance(error, Draining | Fenced)
 
 
 def _line(result: ItemResult, micro_dollars: int | None) -> JobLine:
