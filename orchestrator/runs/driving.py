@@ -62,7 +62,7 @@ class Driving:
                 if not self._again:
                     await self._give_up(record)
                     return
-                _log.warning("a run's log takes no more; it stays open", run=record.run, why=lost.message)
+                _log.debug("a run's log takes no more; it stays open", run=record.run, why=lost.message)
                 record.park(lost.message)
             else:
                 return

@@ -1,6 +1,6 @@
-"""What the index of runs says of a run: the view that its events come to, written with the first and the last of them.
+"""What the index of runs says of a run: the view that its events come to, written as it is created, begins and ends.
 
-While a run is open only its executor knows more; so the head of an open run says what is known from its creation on.
+While a run is open only its executor knows more.
 """
 
 from collections.abc import Iterable
@@ -71,7 +71,7 @@ class Head:
         view = self.view
         for event in events:
             if isinstance(event, RunStarted) and view.started is None:
-                view = replace(view, started=event.at)
+                view = replace(view, started=event.at, state=State.RUNNING, observed=observed(State.RUNNING))
             elif isinstance(event, RunEnded):
                 view = _ended(view, event)
         return Head(view, self.after)

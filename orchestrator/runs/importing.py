@@ -1,6 +1,7 @@
 """An exported log, read back: checked whole before any of it is taken in."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import Final
 
 import msgspec
@@ -35,17 +36,18 @@ async def read_log(pieces: AsyncIterator[bytes]) -> ReadLog:
     header: ExportHeader | None = None
     records: list[bytes] = []
     events: list[Event] = []
-    async for number, line in _numbered(pieces):
-        if header is None:
-            header = _read_header(line)
-            continue
-        one = _read_line(line, number)
-        if one.number != len(records) + 1:
-            raise BadLog(f"line {number} of the log holds event {one.number}; event {len(records) + 1} comes there")
-        if len(records) >= min(header.events, MOST_EVENTS):
-            raise BadLog(f"the log says that it has {header.events} events, and has more, or more than {MOST_EVENTS}")
-        records.append(bytes(one.event))
-        events.append(decode(records[-1]))
+    async with aclosing(_numbered(pieces)) as lines:
+        async for number, line in lines:
+            if header is None:
+                header = _read_header(line)
+                continue
+            one = _read_line(line, number)
+            if one.number != len(records) + 1:
+                raise BadLog(f"line {number} of the log holds event {one.number}; event {len(records) + 1} comes there")
+            if len(records) >= min(header.events, MOST_EVENTS):
+                raise BadLog(f"the log says {header.events} events, and has more, or more than {MOST_EVENTS}")
+            records.append(bytes(one.event))
+            events.append(decode(records[-1]))
     if header is None:
         raise BadLog("there is nothing in the log; its first line must say whose it is")
     if len(records) != header.events or not records:
@@ -68,7 +70,7 @@ def rows_of(log: ReadLog, tenant: str) -> tuple[RunRow, ...]:
     return tuple(head.row() for head in heads.values())
 
 
-async def _numbered(pieces: AsyncIterator[bytes]) -> AsyncIterator[tuple[int, bytes]]:
+async def _numbered(pieces: AsyncIterator[bytes]) -> AsyncGenerator[tuple[int, bytes], None]:
     number = 0
     held: list[bytes] = []
     size = 0

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from agents.events import Event, RunCreated, RunEnded, decode, encode
+from agents.events import Event, RunCreated, RunEnded, RunStarted, decode, encode
 from agents.port import Newcomers
 from orchestrator.runs.executor import Executor
 from orchestrator.runs.head import Head
@@ -15,7 +15,7 @@ class SessionJournal:
 
     `number` is that of the last event of the session that the run knows, `generation` that of the lease it appends
     under; with 0 the first append takes the lease, and makes the session. The index of runs changes in the same move
-    as the log, with the run's first event and its last.
+    as the log, when the run is created, begins and ends.
     """
 
     __slots__ = ("_executor", "_rang", "_session", "_store", "_tenant", "generation", "head", "number")
@@ -68,7 +68,7 @@ class SessionJournal:
         if head is None:
             return None, ()
         head = head.then(events)
-        turning = any(isinstance(event, RunCreated | RunEnded) for event in events)
+        turning = any(isinstance(event, RunCreated | RunStarted | RunEnded) for event in events)
         return head, (head.row(),) if turning else ()
 
     async def _newcomers(self, last: int) -> list[Event]:

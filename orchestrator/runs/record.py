@@ -123,7 +123,10 @@ class RunRecord:
         return self._begun(self._run.state)
 
     def _begun(self, state: State) -> State:
-        return State.RUNNING if self.head.view.started is not None and state in _UNBEGUN else state
+        """The log says whether it has begun: what is seen of it must still be so after a restart."""
+        if self.head.view.started is None:
+            return State.CREATED if state is State.RUNNING else state
+        return State.RUNNING if state in _UNBEGUN else state
 
     def driven_by(self, run: AgentRun, journal: SessionJournal, head: Head | None = None) -> None:
         """From here on this is what drives it; `head` is the one it has until its journal knows more."""

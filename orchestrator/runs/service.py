@@ -161,7 +161,7 @@ class RunService:
         return len(self._records)
 
     async def resume_rest(self, jobs: Collection[str] = ()) -> int:
-        """Drives every open run that nobody drives, the oldest first, but for those of `jobs`, which ask for theirs.
+        """Drives every open run that nobody drives, but for those of `jobs`, which ask for theirs.
 
         Answers how many those are. Runs that one tenant has more of than it may have now are all taken up.
         """
