@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from agents.budget import Limits
+from agents.budget import Amounts, Limits, Reservation
 from agents.events import (
     BudgetGranted,
     CancelRequested,
@@ -196,6 +196,24 @@ async def test_more_time_is_granted_to_a_call_under_way(autojump_clock: trio.tes
     assert run.result.ok
     assert [e.kind for e in log.events if isinstance(e, ModelFailed)] == ["call_timeout"]
     assert world.keys == ["r/1/1", "r/1/2"]
+    check(run, world, log)
+
+
+async def test_a_grant_wakes_a_run_that_waits_for_its_own_budget(autojump_clock: trio.testing.MockClock) -> None:
+    """Held up by what its own budget has reserved, it goes on as soon as the grant makes room."""
+    run, world, log = start(in_turn(say("done")), lambda event: False, limits=Limits(tokens=20_000))
+    held = run.scope.reserve(Amounts(tokens=19_500))
+    assert isinstance(held, Reservation)
+    await run.create()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run.drive)
+        await trio.sleep(5)
+        assert world.requests == []
+        granted = BudgetGranted(run="r", limits=Limits(tokens=10**6))
+        log.outside(granted)
+        run.receive([granted])
+    assert trio.current_time() == 6
+    held.release()
     check(run, world, log)
 
 
