@@ -10,27 +10,14 @@ Where an executor was lost, the log just stops. The snapshot then says what is o
 
 from collections.abc import Iterable
 
-from agents.answers import CUT_OFF, NOT_STARTED, UNKNOWN_EFFECT
 from agents.errors import HeadraceError
 from agents.events import VERSION, Event, RunCreated, UnknownEvent
-from agents.folding import BrokenLog, Folding, answer_of, raised, step_messages
+from agents.folding import BrokenLog, Folding, raised, step_messages
 from agents.messages import Message
 from agents.result import RunResult
 from agents.snapshot import RunSnapshot, SessionSnapshot
 
-__all__ = [
-    "CUT_OFF",
-    "NOT_STARTED",
-    "UNKNOWN_EFFECT",
-    "BrokenLog",
-    "StillOpen",
-    "answer_of",
-    "fold",
-    "raised",
-    "result_of",
-    "step_messages",
-    "transcript",
-]
+__all__ = ["BrokenLog", "StillOpen", "fold", "raised", "result_of", "transcript"]
 
 
 class StillOpen(HeadraceError):
