@@ -176,7 +176,7 @@ def assert_whole_over_lives(events: Sequence[Event]) -> None:
     asked = {
         (e.step, index)
         for e in events
-        if isinstance(e, ModelReplied)
+        if isinstance(e, ModelReplied) and e.purpose == "step"
         for index in range(len(e.reply.message.tool_calls))
     }
     ends = Counter((e.step, e.index) for e in events if isinstance(e, ToolFinished | ToolRefused))
