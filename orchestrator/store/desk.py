@@ -50,8 +50,8 @@ class Work:
 
 
 class Desk:
-    """The thread, and the way to it. `handle` gets a group of work, sets each one's `value` or `error`, and raises
-    nothing. `then` hears of each group on the loop's thread, once those who waited are awake.
+    """The thread, and the way to it. `handle` gets a group of work, and sets each one's `value` or `error`; what
+    it raises is everybody's error. `then` hears of each group on the loop's thread, once those who waited are awake.
     """
 
     def __init__(
@@ -111,7 +111,12 @@ class Desk:
             closing = self._closing
             while queue:
                 group = [queue.popleft() for _ in range(min(len(queue), self._group))]
-                self._handle(group)
+                try:
+                    self._handle(group)
+                except Exception as error:
+                    # A fault of this program: whoever waits has to hear of it, or would wait for ever.
+                    for work in group:
+                        work.error = error
                 self._tell(self._deliver, group)
             if closing:
                 break

@@ -8,6 +8,7 @@ Durable means: SQLite's write-ahead log is synced at every commit (`synchronous 
 before its commit. A log that is torn behind its last commit is as if that tail had never been written.
 """
 
+import os
 import sqlite3
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -203,6 +204,8 @@ async def open_sqlite(
 def _open(path: Path, wall: Callable[[], float], max_pages: int | None, busy_seconds: float) -> SqliteStore:
     with ExitStack() as stack:
         try:
+            # Prompts and answers are in it: nobody but its owner reads it. What SQLite puts beside it follows its mode.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             writing = connect(path, busy_seconds=busy_seconds)
             stack.callback(writing.close)
             prepare(writing, path, max_pages)
@@ -212,5 +215,7 @@ def _open(path: Path, wall: Callable[[], float], max_pages: int | None, busy_sec
             store = SqliteStore(path, writing, reading, wall)
         except sqlite3.Error as error:
             raise problem(error, path) from error
+        except OSError as error:
+            raise StoreUnusable(f"store {path}: {(error.strerror or str(error)).lower()}") from error
         stack.pop_all()
     return store

@@ -97,7 +97,8 @@ class Group:
         if hash(batch) not in head.batches:
             return None
         number: int | None
-        (number,) = self.connection.execute(
+        self.flush()
+        (number,) = self._raw.execute(
             "SELECT max(number) FROM events WHERE session = ? AND batch = ?", (head.id, batch)
         ).fetchone()
         return number
@@ -182,9 +183,10 @@ class Group:
 
     def abandon(self) -> None:
         """Undoes all of it."""
+        self._heads.forget()
+        # Without room on the disk SQLite has rolled back by itself.
         if self._raw.in_transaction:
             self._raw.execute("ROLLBACK")
-        self._heads.forget()
 
     def _begin(self) -> None:
         if not self._raw.in_transaction:

@@ -151,6 +151,18 @@ async def test_people_can_read_it(tmp_path: Path) -> None:
     assert rows == [("s", 1, '{"type":"a"}'), ("s", 2, "x" * 140_000)]
 
 
+async def test_nobody_else_can_read_it(tmp_path: Path) -> None:
+    """The file and what stands beside it are readable by their owner alone, whatever the process' mask is."""
+    mask = os.umask(0)
+    try:
+        async with open_sqlite(tmp_path / "store.db") as store:
+            await begin(store, "s", "a")
+            modes = {entry.name: entry.stat().st_mode & 0o777 for entry in os.scandir(tmp_path)}
+    finally:
+        os.umask(mask)
+    assert modes == dict.fromkeys(["store.db", "store.db-shm", "store.db-wal", "store.db.lock"], 0o600)
+
+
 async def test_the_reader_cannot_write(tmp_path: Path) -> None:
     """What is given to the reader changes nothing: it is refused."""
     async with open_sqlite(tmp_path / "store.db") as store:
