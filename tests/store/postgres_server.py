@@ -28,9 +28,13 @@ _START_SECONDS = 60.0
 
 
 class Server:
-    """One server on a loopback port of its own. It can be killed, and started again on the same data and port."""
+    """One server on a loopback port of its own. It can be killed, and started again on the same data and port.
 
-    def __init__(self, programs: Path, folder: Path) -> None:
+    One that is not to be killed need not `sync`, which makes tests faster.
+    """
+
+    def __init__(self, programs: Path, folder: Path, *, sync: bool) -> None:
+        self._sync = sync
         self._programs = programs
         self._folder = folder
         self._data = folder / "data"
@@ -45,6 +49,8 @@ class Server:
 
     def start(self) -> None:
         settings = {"unix_socket_directories": "''", "max_connections": "60", "shared_buffers": "32MB"}
+        if not self._sync:
+            settings |= {"fsync": "off", "full_page_writes": "off"}
         options = f"-p {self.port} -h 127.0.0.1 " + " ".join(f"-c {name}={value}" for name, value in settings.items())
         log = str(self._folder / "log")
         self._run("pg_ctl", "-w", "-t", str(int(_START_SECONDS)), "-l", log, "-o", options, "start")
@@ -133,7 +139,7 @@ def require_server() -> None:
 
 
 @contextmanager
-def throwaway_server() -> Iterator[Server]:
+def throwaway_server(*, sync: bool = True) -> Iterator[Server]:
     """A running server. Skips or fails where there can be none."""
     require_server()
     programs = find_programs()
@@ -142,7 +148,7 @@ def throwaway_server() -> Iterator[Server]:
     try:
         if os.geteuid() == 0:
             shutil.chown(folder, "postgres", "postgres")
-        server = Server(programs, folder)
+        server = Server(programs, folder, sync=sync)
         server.make()
         server.start()
         try:
@@ -157,7 +163,7 @@ def throwaway_server() -> Iterator[Server]:
 @functools.lru_cache(maxsize=1)
 def _running() -> Server:
     """One server for all tests of a process that only need one; it ends with the process."""
-    context = throwaway_server()
+    context = throwaway_server(sync=False)
     server = context.__enter__()
     atexit.register(context.__exit__, None, None, None)
     return server
