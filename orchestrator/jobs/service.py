@@ -5,8 +5,9 @@ inputs and results in its folder (`jobs.files`). So a job outlives its daemon: o
 however it did, is gone on with by the next. Items that finished are not run again, runs that were open go on where
 they were, and what was spent of the budget stays spent.
 
-Draining: `close` first (nothing new, live items may end), then wait for `all_ended`; `hurry` takes away what is left.
-The run service closes after this one, or runs of live items would count as cancelled by somebody.
+Draining: `close` first (nothing new, live items may end). Then the run service leaves or takes away its runs, and their
+items end without a line. `hurry` takes away whatever is left, and `all_ended` says when everything is kept. To cancel a
+live item is to cancel its run for good, so with runs that can be left open, `close` is given no grace.
 """
 
 import math
@@ -230,7 +231,10 @@ class JobService:
         return self._find(job).watch()
 
     def close(self, grace: float = math.inf) -> None:
-        """Takes no new jobs, uploads and items; live items have `grace` seconds to end. May be called again."""
+        """Takes no new jobs, uploads and items; live items have `grace` seconds, and are cancelled then.
+
+        May be called again.
+        """
         self._closed = True
         self._grace = min(self._grace, grace)
         for entry in self._jobs.values():
