@@ -47,9 +47,9 @@ class _Session(Struct):
         return len(self.records)
 
     def add(self, key: str, records: Sequence[bytes], now: float) -> int:
-        self.records += records
-        self.updated = now
         if records:
+            self.records += records
+            self.updated = now
             self.batches[key] = self.last
         return self.last
 
