@@ -26,6 +26,9 @@ drain_seconds = {drain}
 kind = "simulated"
 speed = {speed}
 
+[store]
+kind = "{store}"
+
 [agents.clerk]
 system = "Be brief."
 max_tokens = 300
@@ -35,9 +38,10 @@ max_tokens = 300
 class DaemonThread:
     """Daemons, one after the other, on one port and one folder."""
 
-    def __init__(self, folder: Path, *, speed: float = 500.0, drain: float = 5.0) -> None:
-        self._speed = speed
+    def __init__(self, folder: Path, *, speed: float = 500.0, drain: float = 5.0, store: str = "sqlite") -> None:
+        self.speed = speed
         self._drain = drain
+        self._store = store
         self._folder = folder
         self._reserved = socket.socket()
         self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -88,7 +92,9 @@ class DaemonThread:
 
     async def _serve(self, up: threading.Event) -> None:
         self._token = trio.lowlevel.current_trio_token()
-        text = CONFIG.format(port=self.port, folder=self._folder, speed=self._speed, drain=self._drain)
+        text = CONFIG.format(
+            port=self.port, folder=self._folder, speed=self.speed, drain=self._drain, store=self._store
+        )
         self._daemon = Daemon(decode_text(text, "test"))
         with trio.CancelScope() as self._scope:
             async with trio.open_nursery() as nursery:

@@ -255,24 +255,34 @@ def test_a_job_survives_its_daemon(slow: DaemonThread, tmp_path: Path, abruptly:
     gone, back = (sum(words in line for line in said) for words in ("trying again", "the daemon is back"))
     # A daemon that drains ends its streams properly, and may be up again before anybody misses it.
     assert gone == back == 1 or (gone == back == 0 and not abruptly)
-    assert sum("goes on" in line for line in said) == 1
+    assert sum("goes on" in line for line in said) <= 1  # the next daemon does so by itself
 
 
-def test_a_run_its_daemon_forgot_is_told(stuck: DaemonThread) -> None:
-    """A run is gone with its daemon: whoever waits for it is told so, with exit code 1."""
+@pytest.fixture
+def forgetful(tmp_path: Path) -> Iterator[DaemonThread]:
+    """A daemon whose calls take minutes, and whose store is gone with it."""
+    daemon = DaemonThread(tmp_path / "data", speed=0.01, drain=0.05, store="memory")
+    with structlog.testing.capture_logs():
+        daemon.start()
+        yield daemon
+        daemon.close()
+
+
+def test_a_run_its_daemon_forgot_is_told(forgetful: DaemonThread) -> None:
+    """Kept in memory a run is gone with its daemon: whoever waits for it is told so, with exit code 1."""
     stopped = threading.Event()
 
     def restart() -> None:
         deadline = time.monotonic() + 30
-        while time.monotonic() < deadline and not stuck.live_runs():
+        while time.monotonic() < deadline and not forgetful.live_runs():
             time.sleep(0.01)
-        stuck.stop(abruptly=True)
-        stuck.start()
+        forgetful.stop(abruptly=True)
+        forgetful.start()
         stopped.set()
 
     thread = threading.Thread(target=restart)
     thread.start()
-    result = headrace(stuck.url, "run", "x", "--max-tokens", "100000", "--timeout", "60")
+    result = headrace(forgetful.url, "run", "x", "--max-tokens", "100000", "--timeout", "60")
     thread.join()
     assert stopped.is_set()
     assert result.exit_code == 1
