@@ -3,6 +3,7 @@
 import hashlib
 
 import pytest
+import trio
 from msgspec.structs import replace
 
 from orchestrator.store.base import Pruned, RunQuery, Store
@@ -156,6 +157,24 @@ async def test_pruning(store: Store) -> None:
     assert await store.run("old") is None
     assert await store.states() == {}
     assert await store.prune(FUTURE) == Pruned(0, 0, 0, 0)
+
+
+async def test_pruning_many(store: Store) -> None:
+    """Hundreds of sessions go at once, and only those that are to go."""
+    await store.beat(ME)
+
+    async def make(number: int) -> None:
+        name = f"s{number}"
+        rows = (row(name, open=number % 10 == 0),)
+        view = await store.take(name, ME, batch=batch(name, 0, "a", "b", runs=rows))
+        await store.release(name, view.generation)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(330):
+            nursery.start_soon(make, number)
+    assert await store.prune(FUTURE) == Pruned(297, 297, 594, 0)
+    assert (await store.runs(RunQuery())).total == 33
+    assert {view.session for view in await store.sessions()} == {f"s{number}" for number in range(0, 330, 10)}
 
 
 async def test_pruning_spares_what_lives(store: Store) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.store import sqlite_heads
 from orchestrator.store.base import Batch, RunQuery, RunRow, SessionView, Store
 from orchestrator.store.errors import StoreError
 from orchestrator.store.memory import MemoryStore
@@ -83,9 +84,11 @@ async def everything(store: Store) -> list[object]:
     return [*found, await store.states()]
 
 
-@pytest.mark.parametrize("seed", range(6))
-async def test_they_answer_alike(tmp_path: Path, seed: int) -> None:
-    """After hundreds of moves, right ones and wrong ones, both have given the same answers and hold the same."""
+@pytest.mark.parametrize("room", [sqlite_heads.ROOM, 2])
+@pytest.mark.parametrize("seed", range(4))
+async def test_they_answer_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, room: int) -> None:
+    """After hundreds of moves, right and wrong ones, both have answered alike and hold the same, whatever is cached."""
+    monkeypatch.setattr(sqlite_heads, "ROOM", room)
     random_ = random.Random(seed)
     clock = Clock()
     memory = MemoryStore(clock)
