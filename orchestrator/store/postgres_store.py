@@ -6,7 +6,7 @@ processes append, once somebody watches.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import psycopg
 import trio
@@ -27,6 +27,9 @@ from orchestrator.store.postgres_schema import Link, prepare
 from orchestrator.store.postgres_writer import Step, Writer
 
 T = TypeVar("T")
+
+CLOSE_SECONDS: Final = 10.0
+"""How long a server may take for the last group, when the store is closed."""
 
 
 class PostgresStore:
@@ -181,7 +184,7 @@ class PostgresStore:
         return pruned
 
     async def aclose(self) -> None:
-        """Finishes what was handed over; where the server is away, that fails at once."""
+        """Finishes what was handed over; where the server is away, that fails at once, and soon where it hangs."""
         if self._closed:
             await trio.lowlevel.checkpoint()
             return
@@ -189,14 +192,22 @@ class PostgresStore:
         self._writer.hurry()
         self._readers.close()
         self._bells.ring_all()
-        with trio.CancelScope(shield=True):
+        async with trio.open_nursery() as nursery:
+            nursery.cancel_scope.shield = True
+            nursery.start_soon(self._cut_later)
             await self._desk.aclose()
             if self._notices is not None:
                 self._notices.close()
-                await trio.to_thread.run_sync(self._notices.join)
+                with trio.move_on_after(CLOSE_SECONDS):
+                    await trio.to_thread.run_sync(self._notices.join, abandon_on_cancel=True)
+            nursery.cancel_scope.cancel()
 
     def __repr__(self) -> str:
         return f"<PostgresStore {self._address!r} groups={self._writer.groups} waiting={self._desk.waiting}>"
+
+    async def _cut_later(self) -> None:
+        await trio.sleep(CLOSE_SECONDS)
+        self._writer.cut()
 
     async def _do(self, move: Move) -> Any:
         return await self._desk.do(Step(move))

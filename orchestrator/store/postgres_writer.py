@@ -8,9 +8,12 @@ stands alone; so a bad batch costs its group some transactions, and nobody else 
 The server may be away for `patience` seconds: as long as an executor's lease, for nobody needs an answer after that.
 """
 
+import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import psycopg
@@ -57,6 +60,14 @@ class Writer:
     def hurry(self) -> None:
         """Waits for no server any more: what cannot be written now fails. From any thread."""
         self._closing.set()
+
+    def cut(self) -> None:
+        """Breaks the connection under what hangs on it, for a server that neither answers nor goes. From any thread."""
+        link = self._link
+        with suppress(OSError, psycopg.Error):
+            if link is not None:
+                with socket.socket(fileno=os.dup(link.fileno())) as line:
+                    line.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Lets the connection go."""

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 
 import psycopg
 import pytest
@@ -169,6 +169,38 @@ async def test_closing_does_not_wait_for_a_server_that_is_away(server: Server, s
             await nursery.start(append, store)
             await trio.testing.wait_all_tasks_blocked()
     assert [error.kind for error in errors] == ["store_away"]
+
+
+async def test_closing_does_not_wait_for_a_server_that_hangs(
+    server: Server, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store can be closed while its server takes connections and answers nothing; what waited for it fails."""
+    monkeypatch.setattr("orchestrator.store.postgres_store.CLOSE_SECONDS", 0.1)
+    errors: list[str] = []
+
+    async def append(store: PostgresStore, generation: int) -> None:
+        try:
+            await store.append(Batch(session="s", id="a", after=1, records=(b"a",)), generation)
+        except StoreError as error:
+            errors.append(error.kind)
+
+    async def watch(store: PostgresStore) -> None:
+        with suppress(StoreError):
+            async for _ in store.watch("s"):
+                pass
+
+    with trio.fail_after(20):
+        try:
+            async with trio.open_nursery() as nursery, opened(server.dsn, schema) as store:
+                generation = await begin(store, "s")
+                server.pause()
+                nursery.start_soon(append, store, generation)
+                nursery.start_soon(watch, store)
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.cancel_scope.deadline = trio.current_time() + 10
+        finally:
+            server.go_on()
+    assert errors == ["store_away"]
 
 
 async def test_a_process_that_hangs_in_a_transaction_is_ended_by_the_server(
