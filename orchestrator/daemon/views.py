@@ -53,7 +53,7 @@ class Views:
         catalogue = self._catalogue()
         return CapabilitiesView(
             version=version(),
-            survives_restart=False,
+            survives_restart=self._runs.store.durable,
             cancels=True,
             streams=True,
             models=tuple(catalogue.models),

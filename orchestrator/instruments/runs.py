@@ -116,7 +116,7 @@ class RunMetrics(Collector):
             case ToolStarted():
                 run.tools += 1
             case ToolFinished():
-                run.tools -= 1
+                run.tools = max(run.tools - 1, 0)  # an earlier process may have started it
             case CancelRequested():
                 run.cancelling = True
             case _:

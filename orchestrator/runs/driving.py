@@ -53,6 +53,8 @@ class Driving:
                 return
             run = record.live
             assert run is not None
+            if self.leaving or (self._again and not self._executor.alive):  # while it was being taken up
+                run.leave()
             rounds = run.progress.rounds
             try:
                 await run.drive(self._room)

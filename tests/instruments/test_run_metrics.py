@@ -1,6 +1,11 @@
 """Metrics of runs, read from their events."""
 
+from collections.abc import Sequence
+
+import pytest
+
 from agents.budget import UNLIMITED
+from agents.errors import HeadraceError
 from agents.events import (
     CancelRequested,
     Event,
@@ -8,6 +13,7 @@ from agents.events import (
     ModelRequested,
     RunCreated,
     RunEnded,
+    RunResumed,
     RunStarted,
     ToolFinished,
     ToolRefused,
@@ -16,6 +22,7 @@ from agents.events import (
 from agents.journal import MemoryJournal
 from agents.lifecycle import State, StopReason
 from agents.messages import Message, ModelReply
+from agents.port import Journal, Newcomers
 from orchestrator.instruments.prometheus import PrometheusHook
 from orchestrator.instruments.runs import MeteredJournal, RunMetrics
 from tests.instruments.seen import samples, value
@@ -52,3 +59,36 @@ async def test_runs_are_counted_by_what_they_have_open() -> None:
     for outcome in ("ok", "timeout", "refused_budget"):
         assert value(hook, "tool_calls_total", outcome=outcome) == 1
     assert value(hook, "log_append_seconds_count") == len(memory)
+
+
+class _Refusing:
+    """A journal that raises this."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def append(self, events: Sequence[Event]) -> None:
+        raise self._error
+
+
+async def test_a_run_is_open_again_when_it_is_resumed() -> None:
+    """A store that fails ends no run, and newcomers do not even interrupt it; a call that an earlier process started
+    and nobody answers leaves nothing open.
+    """
+    hook = PrometheusHook()
+    metrics = RunMetrics(hook.registry)
+
+    def over(journal: Journal) -> MeteredJournal:
+        return MeteredJournal(journal, metrics)
+
+    await over(MemoryJournal()).append([EVENTS[0][0], EVENTS[1][0]])
+    with pytest.raises(Newcomers):
+        await over(_Refusing(Newcomers([]))).append([EVENTS[2][0]])
+    assert value(hook, "runs", state="running") == 1
+    with pytest.raises(HeadraceError):
+        await over(_Refusing(HeadraceError("full"))).append([EVENTS[2][0]])
+    assert value(hook, "runs", state="running") == 0
+    unanswered = ToolFinished(run=RUN, step=1, index=0, call="c0", name="t", outcome="unknown_effect", content="")
+    await over(MemoryJournal()).append([RunResumed(run=RUN, generation=2), unanswered])
+    assert value(hook, "runs", state="running") == 1
+    assert not [key for key in samples(hook) if key[0] == "headrace_runs_finished_total"]
