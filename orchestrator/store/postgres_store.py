@@ -179,9 +179,16 @@ class PostgresStore:
         return self._ledger
 
     async def prune(self, before: float) -> Pruned:
-        pruned = await self.submit(upkeep.prune(before))
-        self._bells.ring_all()
-        return pruned
+        sessions = runs = events = 0
+        while True:
+            part = await self.submit(upkeep.prune_sessions(before))
+            sessions, runs, events = sessions + part.sessions, runs + part.runs, events + part.events
+            self._bells.ring_all()
+            if part.sessions < upkeep.PORTION:
+                break
+        blobs = await self.query(upkeep.orphans(before))
+        calls = await self.submit(upkeep.prune_rest(before, blobs))
+        return Pruned(sessions=sessions, runs=runs, events=events, calls=calls)
 
     async def aclose(self) -> None:
         """Finishes what was handed over; where the server is away, that fails at once, and soon where it hangs."""

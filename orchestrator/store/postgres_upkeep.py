@@ -9,6 +9,9 @@ from orchestrator.store.postgres_group import NOTIFY
 from orchestrator.store.postgres_ledger import prune_calls
 from orchestrator.store.postgres_schema import Link
 
+PORTION: Final = 200
+"""How many sessions are removed in one transaction."""
+
 _BEAT: Final = (
     "INSERT INTO executors VALUES (%(holder)s, clock_timestamp() + make_interval(secs => %(seconds)s))"
     " ON CONFLICT (holder) DO UPDATE SET until = excluded.until"
@@ -17,10 +20,10 @@ _DOOMED: Final = (
     "SELECT session FROM sessions WHERE updated < %s"
     " AND NOT EXISTS (SELECT FROM runs WHERE runs.session = sessions.session AND open)"
     " AND NOT EXISTS (SELECT FROM executors WHERE executors.holder = sessions.holder AND until > clock_timestamp())"
-    " ORDER BY session FOR UPDATE"
+    " ORDER BY session LIMIT %s FOR UPDATE"
 )
 _ORPHANS: Final = (
-    "DELETE FROM blobs WHERE added < %s AND NOT EXISTS"
+    "SELECT digest FROM blobs WHERE added < %s AND NOT EXISTS"
     " (SELECT FROM records WHERE position(convert_to(digest, 'UTF8') IN data) > 0)"
 )
 
@@ -57,17 +60,40 @@ def put_blob(data: bytes) -> tuple[str, Callable[[Link], None]]:
     return digest, write
 
 
-def prune(before: float) -> Callable[[Link], Pruned]:
-    """Removes what nobody has touched since then. A blob is looked for in every record, so this may take a while."""
+def prune_sessions(before: float) -> Callable[[Link], Pruned]:
+    """Removes some of the sessions that nobody has touched since then; none are left when these are no whole portion.
+
+    A portion at a time, so that appends and beats, which are written by the same hand, never wait for long.
+    """
 
     def write(link: Link) -> Pruned:
-        doomed = [row[0] for row in link.execute(_DOOMED, [before])]
+        doomed = [row[0] for row in link.execute(_DOOMED, [before, PORTION])]
         gone = {name: _remove(link, name, doomed) for name in ("runs", "batches", "records", "sessions")}
-        link.execute(_ORPHANS, [before])
+        if doomed:
+            link.execute(NOTIFY, [""])
+        return Pruned(sessions=len(doomed), runs=gone["runs"], events=gone["records"], calls=0)
+
+    return write
+
+
+def orphans(before: float) -> Callable[[Link], list[str]]:
+    """The blobs of before then that no record names. It looks into every record, so it is for a reader."""
+
+    def read(link: Link) -> list[str]:
+        return [row[0] for row in link.execute(_ORPHANS, [before])]
+
+    return read
+
+
+def prune_rest(before: float, blobs: list[str]) -> Callable[[Link], int]:
+    """Removes these blobs, unless somebody has put one again meanwhile, and calls, and executors of long ago. How many
+    calls there were.
+    """
+
+    def write(link: Link) -> int:
+        link.execute("DELETE FROM blobs WHERE digest = ANY(%s) AND added < %s", [blobs, before])
         link.execute("DELETE FROM executors WHERE until < clock_timestamp() - interval '1 day'")
-        calls = prune_calls(link, before)
-        link.execute(NOTIFY, [""])
-        return Pruned(sessions=len(doomed), runs=gone["runs"], events=gone["records"], calls=calls)
+        return prune_calls(link, before)
 
     return write
 

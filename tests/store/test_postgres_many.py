@@ -161,6 +161,20 @@ async def test_stores_of_two_schemas_do_not_meet(schema: str) -> None:
                 await two.session("s")
 
 
+async def test_pruning_goes_on_to_the_end(schema: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More sessions than one portion are removed, and what others append meanwhile goes in between."""
+    monkeypatch.setattr("orchestrator.store.postgres_upkeep.PORTION", 3)
+    async with some(schema, 1) as (store,):
+        for n in range(10):
+            batch = Batch(session=f"s{n}", id="a", after=0, records=(b"a", b"b"))
+            view = await store.take(f"s{n}", "0", batch=batch)
+            if n < 9:
+                await store.release(f"s{n}", view.generation)
+        pruned = await store.prune(2e10)
+        assert (pruned.sessions, pruned.events) == (9, 18)
+        assert [view.session for view in await store.sessions()] == ["s9"]
+
+
 async def test_a_cancelled_append_is_whole_or_not_there(schema: str) -> None:
     """An executor that is cancelled while it appends leaves its batches whole, and nobody else's disturbed."""
     async with some(schema, 1) as (store,):
