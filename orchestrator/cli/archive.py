@@ -23,7 +23,7 @@ IMPORT_EXAMPLES: Final = """
 \b
 Examples:
   headrace import letters.jsonl
-  headrace --url http://127.0.0.1:8701 import - < letters.jsonl
+  headrace import - --url http://127.0.0.1:8701 < letters.jsonl
 """
 
 
@@ -35,7 +35,7 @@ def export(
 ) -> None:
     """Writes a session's log as JSON Lines: a header, then every event with its number.
 
-    A file appears when all of it has come, and never in part. It holds everything that was said, so keep it like that.
+    A file appears when all of it has come, and never in part. Whatever was said is in it, and only you can read it.
     """
     path = None if output == "-" else Path(output)
 
