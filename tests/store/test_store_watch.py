@@ -10,11 +10,13 @@ from tests.store.stores import batch, begin
 
 
 async def collect(store: Store, session: str, after: int, until: int, into: list[Record]) -> None:
-    async with aclosing(store.watch(session, after)) as records:
-        async for record in records:
-            into.append(record)
-            if record.number == until:
-                return
+    """Watches until a number has come; a watcher that misses it fails, and does not wait for ever."""
+    with trio.fail_after(30):
+        async with aclosing(store.watch(session, after)) as records:
+            async for record in records:
+                into.append(record)
+                if record.number == until:
+                    return
 
 
 async def test_a_watcher_sees_what_was_and_what_comes(store: Store) -> None:
