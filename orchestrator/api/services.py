@@ -116,7 +116,7 @@ class Sessions(Protocol):
         """Makes a session of an exported log, in pieces of any size; `tenant` stands in for the one it names.
 
         Raises `DuplicateSession` where the session or one of its runs is known, `UnknownEvent` for an event that this
-        version cannot read, `InputError` for a log that is none or was cut short. Nothing was taken in then. A run
+        version cannot read, `BadLog` for a log that is none or was cut short. Nothing was taken in then. A run
         that was open is taken up.
         """
         ...

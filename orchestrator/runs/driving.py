@@ -53,7 +53,7 @@ class Driving:
                 return
             run = record.live
             assert run is not None
-            if self.leaving or (self._again and not self._executor.alive):  # while it was being taken up
+            if self._may_not_drive():  # since it was being taken up
                 run.leave()
             rounds = run.progress.rounds
             try:
@@ -69,6 +69,9 @@ class Driving:
             else:
                 return
             wait = _longer(0.0 if run.progress.rounds > rounds else wait)
+
+    def _may_not_drive(self) -> bool:
+        return self.leaving or (self._again and not self._executor.alive)
 
     async def _taken_up(self, record: RunRecord, wait: float) -> bool:
         with trio.CancelScope() as record.pause:

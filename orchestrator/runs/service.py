@@ -18,13 +18,11 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import aclosing
-from functools import partial
 
 import trio
-from msgspec import Struct
 
 from agents.budget import Limits, Scope
-from agents.errors import Draining, InvalidLimits
+from agents.errors import Draining
 from agents.fold import result_of
 from agents.loop import Taken
 from agents.observation import Observed
@@ -35,11 +33,13 @@ from agents.runtime import DuplicateRun, UnknownRun
 from agents.spec import AgentSpec
 from orchestrator.catalogue import Catalogue
 from orchestrator.policy.run_room import RunRoom
+from orchestrator.runs.config import DEFAULTS, RunsConfig
 from orchestrator.runs.creation import Creation
 from orchestrator.runs.driving import Driving
 from orchestrator.runs.ended_sessions import EndedSessions
 from orchestrator.runs.executor import Executor
 from orchestrator.runs.head import view_of
+from orchestrator.runs.open_runs import OpenRuns
 from orchestrator.runs.outside import Outside, run_over
 from orchestrator.runs.page import RunFilter, RunPages, RunStatistics, count_states
 from orchestrator.runs.plan import plan_run
@@ -49,33 +49,13 @@ from orchestrator.runs.recovery import open_runs, recorded
 from orchestrator.runs.taking_up import TakingUp, held
 from orchestrator.runs.watching import watch_run
 from orchestrator.store.base import RunRow, Store
-from orchestrator.store.errors import SessionBusy
 from orchestrator.store.memory import MemoryStore
 from orchestrator.views.names import check_name
 from orchestrator.views.runs import RunDetail, RunPage, RunRequest, RunView
 
+__all__ = ["RunService", "RunsConfig"]
+
 SHUTTING_DOWN = "the daemon is shutting down"
-
-
-class RunsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many runs are driven at once, how many a tenant and all together may have, how many that ended are kept.
-
-    Raises `InvalidLimits`.
-    """
-
-    max_live: int = 10_000
-    per_tenant: int = 10_000
-    in_all: int = 50_000
-    keep_ended: int = 1_000
-
-    def __post_init__(self) -> None:
-        for field, least in (("max_live", 1), ("per_tenant", 1), ("in_all", 1), ("keep_ended", 0)):
-            value = getattr(self, field)
-            if type(value) is not int or value < least:
-                raise InvalidLimits(field, f"a whole number, {least} or more, not {value!r}")
-
-
-DEFAULTS = RunsConfig()
 
 
 class RunService:
@@ -108,11 +88,8 @@ class RunService:
         self._executor.on_fence = self._leave_all
         self._limiter = trio.CapacityLimiter(config.max_live)
         self._room = RunRoom(config.per_tenant, config.in_all)
-        self._records: dict[str, RunRecord] = {}
-        self._starting: set[str] = set()
-        self._busy: dict[str, str] = {}
-        self._open = 0
-        self._all_ended: trio.Event | None = None
+        self._open = OpenRuns()
+        self._records = self._open.records
         self._closed = self._beating = False
         self._last_words: str | None = None
         self._creation = Creation(self._store, self._executor, journal=journal, clock=self._clock)
@@ -128,7 +105,7 @@ class RunService:
         self._driving = Driving(self._executor, self._taking_up, self._limiter, again=self._store.durable, wall=wall)
         self._outside = Outside(self._store, wall)
         self._pages = RunPages(self._store, self._records)
-        self._ended = EndedSessions(self._store, self._busy)
+        self._ended = EndedSessions(self._store, self._open.busy)
 
     @property
     def store(self) -> Store:
@@ -142,7 +119,7 @@ class RunService:
 
     def holds(self, session: str) -> bool:
         """Whether a run of the session is open here."""
-        return session in self._busy
+        return session in self._open.busy
 
     # After another process
 
@@ -156,8 +133,7 @@ class RunService:
         await self._executor.announce()
         for record in await open_runs(self._store, self._wall):
             if record.run not in self._records:
-                self._records[record.run] = record
-                self._busy[record.session] = record.run
+                self._open.found(record)
         return len(self._records)
 
     async def resume_rest(self, jobs: Collection[str] = ()) -> int:
@@ -176,8 +152,7 @@ class RunService:
     async def adopt(self, row: RunRow) -> None:
         """Takes up an open run that has come into the store in another way than through this service."""
         record = recorded(row)
-        self._records[row.run] = record
-        self._busy[row.session] = row.run
+        self._open.found(record)
         self._beat()
         self._drive_alone(record)
 
@@ -237,7 +212,7 @@ class RunService:
             self._refuse_after_close()
             record = known
             record.terms = terms
-            self._driven(record)
+            self._open.driven(record)
         await self._drive(record)
         return _result(record)
 
@@ -305,7 +280,7 @@ class RunService:
         """The open runs at this moment. Those that nobody drives yet are in `states` alone."""
         return RunStatistics(
             states=count_states(self._records.values()),
-            live=self._open,
+            live=self._open.live,
             driven=self._limiter.borrowed_tokens,
             draining=self._closed,
         )
@@ -351,8 +326,8 @@ class RunService:
         """Closes and waits till all runs have ended, or until `until` on trio's clock; answers how many are left."""
         self.close()
         with trio.move_on_at(until):
-            await self._until_all_ended()
-        return self._open
+            await self._open.none_live()
+        return self._open.live
 
     async def end_all(self, message: str = SHUTTING_DOWN) -> None:
         """Drives nothing any more, and returns when that is so.
@@ -368,18 +343,16 @@ class RunService:
         else:
             for record in list(self._records.values()):
                 record.cancel("cancelled", message, "parent")
-        await self._until_all_ended()
+        await self._open.none_live()
         await self._executor.stop()
 
     # Inside
 
     async def _create(self, request: RunRequest, terms: Terms, *, counted: bool) -> RunRecord:
-        run = self._free_name(request)
+        self._refuse_after_close()
+        run = request.run or secrets.token_hex(8)
         session = request.session or run
-        self._starting.add(run)
-        self._busy[session] = run
-        self._open += 1
-        undo: list[Callable[[], object]] = [self._gone, partial(self._busy.pop, session)]
+        undo: list[Callable[[], None]] = [self._open.reserve(run, session)]
         try:
             self._beat()
             going = await self._creation.session(session, request.tenant) if request.session else None
@@ -398,23 +371,10 @@ class RunService:
             for step in reversed(undo):
                 step()
             raise
-        finally:
-            self._starting.remove(run)
-        record.driven = True
-        self._records[run] = record
+        self._open.created(record)
         if self._last_words is not None and not self._store.durable:
             record.cancel("cancelled", self._last_words, "parent")
         return record
-
-    def _free_name(self, request: RunRequest) -> str:
-        self._refuse_after_close()
-        run = request.run or secrets.token_hex(8)
-        if run in self._records or run in self._starting:
-            raise DuplicateRun(f"there is a run {run} already")
-        busy = self._busy.get(request.session or run)
-        if busy is not None:
-            raise SessionBusy(f"run {busy} of session {request.session or run} is open: wait for its end, or tell it")
-        return run
 
     def _refuse_after_close(self) -> None:
         if self._closed:
@@ -436,14 +396,10 @@ class RunService:
             raise DuplicateRun(f"there is a run {flow.run} already, and it is not this one")
 
     def _drive_alone(self, record: RunRecord) -> None:
-        self._driven(record)
+        self._open.driven(record)
         record.counted = True
         self._room.admit(record.flow.tenant, trio.current_time())
         self._nursery.start_soon(self._drive, record)
-
-    def _driven(self, record: RunRecord) -> None:
-        record.driven = True
-        self._open += 1
 
     async def _drive(self, record: RunRecord) -> None:
         try:
@@ -453,32 +409,18 @@ class RunService:
             self._over(record)
 
     def _over(self, record: RunRecord) -> None:
-        del self._records[record.run]
-        self._busy.pop(record.session, None)
         if record.terms.model is not None:
             self._models.ended(record.flow)
         if record.counted:
             self._room.leave(record.flow.tenant, trio.current_time())
         if not self._store.durable:
             self._ended.add(record.session)
-            self._ended.forget(self._config.keep_ended)
-        self._gone()
-
-    def _gone(self) -> None:
-        self._open -= 1
-        if not self._open and self._all_ended is not None:
-            self._all_ended.set()
-            self._all_ended = None
+        self._open.over(record)
+        self._ended.forget(self._config.keep_ended)
 
     def _leave_all(self) -> None:
         for record in list(self._records.values()):
             record.leave()
-
-    async def _until_all_ended(self) -> None:
-        while self._open:
-            if self._all_ended is None:
-                self._all_ended = trio.Event()
-            await self._all_ended.wait()
 
     async def _row(self, run: str) -> RunRow:
         row = await self._store.run(run)
@@ -503,7 +445,7 @@ class RunService:
         return lambda: began + (trio.current_time() - now)
 
     def __repr__(self) -> str:
-        return f"<RunService {self._open} live of {len(self._records)} open{' closed' if self._closed else ''}>"
+        return f"<RunService {self._open!r}{' closed' if self._closed else ''}>"
 
 
 def _result(record: RunRecord) -> RunResult:
