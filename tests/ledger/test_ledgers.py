@@ -184,7 +184,7 @@ async def test_names_that_no_database_takes_are_kept_without_what_is_wrong(ledge
         max_size=6,
     )
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 async def test_sums_are_those_of_the_calls_whatever_was_written_when(batches: list[list[CallRow]]) -> None:
     """Two ledgers that get the same rows, cut into batches anyhow, agree on everything, and sums on the rows."""
     both = [MemoryLedger(), SqliteLedger(DirectDatabase())]
