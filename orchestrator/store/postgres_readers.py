@@ -23,6 +23,7 @@ T = TypeVar("T")
 READERS: Final = 4
 _FIRST_PAUSE: Final = 0.02
 _LONGEST_PAUSE: Final = 1.0
+_CANCEL_AGAIN: Final = 0.1
 
 
 class Readers:
@@ -88,7 +89,7 @@ class _Attempt(Generic[T]):
         self._link: Link | None = None
         self._lock = threading.Lock()
         self._left = False
-        self._ended = False
+        self._ended = threading.Event()
 
     async def run(self, limiter: trio.CapacityLimiter) -> T:
         try:
@@ -111,7 +112,7 @@ class _Attempt(Generic[T]):
             return self._work(link)
         finally:
             with self._lock:
-                self._ended = True
+                self._ended.set()
                 if self._left:  # the cancellation may still be on its way, and must not meet another's query
                     link.close()
             self._readers.put(link)
@@ -120,11 +121,14 @@ class _Attempt(Generic[T]):
         """Tells the server that nobody waits for the query any more, from a thread of its own."""
         with self._lock:
             self._left = True
-            if self._link is None or self._ended:
+            if self._link is None or self._ended.is_set():
                 return
         threading.Thread(target=self._cancel, name="postgres cancel", daemon=True).start()
 
     def _cancel(self) -> None:
         assert self._link is not None
         with suppress(psycopg.Error):  # it ends by itself, or with its connection
-            self._link.cancel_safe(timeout=5)
+            while not self._ended.is_set():
+                # one that comes before the query itself cancels nothing
+                self._link.cancel_safe(timeout=5)
+                self._ended.wait(_CANCEL_AGAIN)
