@@ -16,7 +16,7 @@ from agents.messages import Usage
 from orchestrator.views.runs import AgentChoice, PriorityName
 
 JobPhase = Literal["running", "stopping", "done", "failed", "stopped", "cancelled", "interrupted"]
-"""`running` and `stopping` are live. `interrupted`: the daemon ended before the job did; `retry` goes on with it."""
+"""`running` and `stopping` are live. `interrupted`: left before its end; the daemon goes on with it."""
 
 LIVE_PHASES = frozenset({"running", "stopping"})
 
