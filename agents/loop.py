@@ -222,6 +222,7 @@ class AgentRun:
             except Exception as error:
                 stop = Stop(StopReason.INTERNAL_ERROR, f"{type(error).__name__}: {error}")
             except BaseException:
+                await state.hear_why()
                 if state.leaving:
                     raise
                 stop = Stop(StopReason.CANCELLED, "whoever ran it was cancelled", source="parent")

@@ -150,6 +150,7 @@ class _Calls:
             await trio.lowlevel.checkpoint_if_cancelled()
         except trio.Cancelled:
             slots.release()
+            await self._state.hear_why()
             if not self._left(tool):
                 why = NOT_MADE if self._state.leaving else NOT_STARTED
                 await self._record(granted, key, Outcome("cancelled", why))
@@ -157,6 +158,7 @@ class _Calls:
         try:
             outcome = await execute(tool, tool.bind(granted.arguments, context), context, slots)
         except BaseException:
+            await self._state.hear_why()
             if not self._left(tool):
                 await self._record(granted, key, cut_off(tool, "cancelled", self._why()))
             raise

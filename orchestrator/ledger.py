@@ -11,8 +11,8 @@ Known limits: a failed attempt that was tried again is counted in `retried` and 
 call that went on to another backend has a row for each of them.
 """
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
 
 import trio
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from agents.budget import NOTHING, Amounts
 from agents.messages import Usage
 from agents.model_need import settlement
 from agents.port import Held
-from orchestrator.store.base import CallRow, Ledger
+from orchestrator.store.base import CallRow
 from orchestrator.transitions import Transition, TransitionKind
 
 OFFSET_SECONDS: Final = 1.0
@@ -29,6 +29,14 @@ OFFSET_SECONDS: Final = 1.0
 
 NO_USAGE: Final = Usage()
 NO_WORK: Final = Usage(0, 0, 0, 0)
+
+
+class Writes(Protocol):
+    """The part of a ledger that the hook needs."""
+
+    def write(self, rows: Sequence[CallRow]) -> None:
+        """See `Ledger.write`."""
+        ...
 
 
 class LedgerHook:
@@ -42,7 +50,7 @@ class LedgerHook:
 
     def __init__(
         self,
-        ledger: Ledger,
+        ledger: Writes,
         *,
         wall: Callable[[], float],
         now: Callable[[], float] = trio.current_time,

@@ -90,6 +90,11 @@ async def serve_http(
     await _Server(app, config, own).run(closing, task_status)
 
 
+def urls_of(listeners: Sequence[trio.SocketListener]) -> list[str]:
+    """Where they are reached."""
+    return [_url(listener) for listener in listeners]
+
+
 def address(host: str, port: int) -> str:
     """`host:port`, with brackets where an address has colons itself."""
     return f"[{host}]:{port}" if ":" in host.strip("[]") else f"{host}:{port}"
@@ -112,7 +117,7 @@ class _Server:
                 async with trio.open_nursery() as accepting:
                     for listener in self._listeners:
                         accepting.start_soon(self._accept, listener, connections)
-                    task_status.started([_url(listener) for listener in self._listeners])
+                    task_status.started(urls_of(self._listeners))
                     await closing.wait()
                     accepting.cancel_scope.cancel()
                 await self._end()

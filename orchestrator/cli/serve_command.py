@@ -88,7 +88,7 @@ class _Serving:
         async for number in signals:
             if number == signal.SIGHUP:
                 if self._up:
-                    self._daemon.reload()
+                    await self._daemon.reload()
             elif not self._up:
                 self._interrupted = number
                 self._scope.cancel()

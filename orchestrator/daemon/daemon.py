@@ -2,19 +2,26 @@
 
 Its parts stand inside one another, so that each outlives what needs it:
 
-    the data folder's lock
+    the sockets, the data folder's lock, the store, and the lead of it
       owners (and local model servers)
         runs and jobs
           the HTTP surface
 
-It ends from the inside out. `end` (the first signal) takes nothing new: `/readyz` says no, new runs, jobs, items and
-calls are refused, while what is live has `drain_seconds` to end and clients can watch it do so. `hurry` (the second
-signal) waits no longer. What is left is taken away with a closing event each, jobs stay on disk as interrupted, whoever
-watches is told, and everything stops.
+**It begins** where the last one stopped, however that was: open runs are read first, and their lost calls go into the
+ledger; tenants' budgets and the owners' limits take in what the ledger says; jobs go on, then all other runs; at last
+it answers.
+
+**It ends** from the inside out. `end` (the first signal) takes nothing new: `/readyz` says no, new runs, jobs, items
+and calls are refused, while what is live has `drain_seconds` to end and clients can watch it do so. `hurry` (the second
+signal) waits no longer. What is left then stays open in the store for the next daemon (with a store in memory it is
+taken away, with a closing event); whoever watches is told, and everything stops.
 """
 
 import datetime
-from collections.abc import Callable
+import secrets
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -25,7 +32,7 @@ from msgspec import structs
 from agents.errors import HeadraceError, ModelError
 from agents.port import Priority
 from orchestrator.api.app import make_app
-from orchestrator.api.server import closing_listeners, listen, serve_http
+from orchestrator.api.server import closing_listeners, listen, serve_http, urls_of
 from orchestrator.api.services import Services
 from orchestrator.api.surface import HttpConfig
 from orchestrator.board import Board
@@ -34,23 +41,23 @@ from orchestrator.config.build import build_backends, build_catalogue
 from orchestrator.config.catalogue import prices_of
 from orchestrator.config.find import data_dir
 from orchestrator.config.schema import Config
+from orchestrator.daemon.books import Books
 from orchestrator.daemon.data_dir import open_data_dir
 from orchestrator.daemon.edge import Edge
 from orchestrator.daemon.metrics import DaemonMetrics
 from orchestrator.daemon.owners import Owners
 from orchestrator.daemon.reload import prepare_reload
-from orchestrator.daemon.tenancy import Tenancy
-from orchestrator.daemon.views import Views
+from orchestrator.daemon.standby import Leading, stand_by, until_lost
+from orchestrator.daemon.stores import open_store
+from orchestrator.daemon.tenancy import Tenancy, require_keys
+from orchestrator.daemon.upkeep import keep_tidy, on_new_day
+from orchestrator.daemon.work import Work
 from orchestrator.garbage import tune_collector
 from orchestrator.instruments.log import LogHook
-from orchestrator.jobs.plan import JobsConfig
-from orchestrator.jobs.service import JobService
 from orchestrator.policy.allowance import Allowances, allowances
+from orchestrator.restored_limits import restore_limits, sent_before
 from orchestrator.router import Router
-from orchestrator.runs.service import RunsConfig, RunService
-
-PRICES_SECONDS = 60.0
-"""How long after midnight prices may be yesterday's."""
+from orchestrator.store.base import Store
 
 _log = structlog.get_logger("headrace")
 
@@ -68,9 +75,10 @@ class Daemon:
         self._catalogue = build_catalogue(config, datetime.date.today())
         self._board = Board()
         self._metrics = DaemonMetrics(config.tenants, config.daemon.tenant_labels, self.catalogue)
+        self._books = Books(self._metrics.cost)
         self.owners = Owners(
             build_backends(config),
-            hooks=[self._board, self._metrics.hook, LogHook(_log, config.daemon.log_level)],
+            hooks=[self._board, self._metrics.hook, self._books.hook, LogHook(_log, config.daemon.log_level)],
             on_turn=self._metrics.on_turn,
             on_endpoint=tell_of_endpoint,
         )
@@ -79,43 +87,107 @@ class Daemon:
         self._ending = trio.Event()
         self._closing = trio.Event()
         self._patience = trio.CancelScope()
-        self._on_runs: Callable[[RunsConfig], None] | None = None
-        self._tenancy: Tenancy | None = None
+        self._work: Work | None = None
+        self._holder = secrets.token_hex(8)
 
     def catalogue(self) -> Catalogue:
         """What is known by name at this moment."""
         return self._catalogue
 
     async def run(self, *, task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serves until it was told to end and has ended. Starts with the URLs it listens on.
+        """Serves until it was told to end and has ended. Starts with the URLs it listens on, also while it stands by.
 
-        Raises `CannotListen`, `DataDirError`, `KeyFileError`, `SpentFileError`, `BackendError` where it cannot start.
+        Raises `CannotListen`, `DataDirError`, `KeyFileError`, `SpentFileError`, `StoreError`, `BackendError` where it
+        cannot start, and `LeaseLost` where another daemon has taken over.
         """
-        with open_data_dir(data_dir(self.config)) as folder:
-            tenancy = self._tenancy = Tenancy(folder, self.config, self.catalogue)
-            await self._serve(folder, tenancy, task_status)
+        http, folder = self._http(), data_dir(self.config)
+        with ExitStack() as stack:
+            if self.config.store.kind != "postgres":
+                stack.enter_context(open_data_dir(folder))
+            require_keys(folder, http)
+            listeners = stack.enter_context(closing_listeners(await listen(http)))
+            async with self._leading(folder, http, listeners, task_status) as store:
+                if store is None:
+                    return
+                if self.config.store.kind == "postgres":
+                    stack.enter_context(open_data_dir(folder))
+                await self._serve(folder, store, http, listeners, task_status)
 
-    async def _serve(self, folder: Path, tenancy: Tenancy, task_status: trio.TaskStatus[list[str]]) -> None:
-        http = self._http()
-        tenancy.require_keys(http)
-        with closing_listeners(await listen(http)) as listeners:
-            async with trio.open_nursery() as core:
-                await core.start(self.owners.run, self._lost)
-                core.start_soon(self._follow_prices)
-                core.start_soon(tenancy.spent.keep)
-                async with trio.open_nursery() as work:
-                    runs = self._runs(work, tenancy)
-                    jobs = await self._jobs(work, runs, folder, tenancy)
-                    app = make_app(self._surface(runs, jobs, tenancy), http, closing=self._closing)
-                    serve = partial(serve_http, app, http, closing=self._closing, listeners=listeners)
-                    async with trio.open_nursery() as surface:
-                        urls: list[str] = await surface.start(serve)
-                        tune_collector()
+    @asynccontextmanager
+    async def _leading(
+        self,
+        folder: Path,
+        http: HttpConfig,
+        listeners: Sequence[trio.SocketListener],
+        task_status: trio.TaskStatus[list[str]],
+    ) -> AsyncGenerator[Store | None, None]:
+        """The store, which this daemon leads inside the block; None where it was told to end while it stood by."""
+        async with open_store(self.config, folder, self._holder) as store:
+            if not isinstance(store, Leading):
+                yield store
+                return
+            task_status.started(urls_of(listeners))
+            async with trio.open_nursery() as lead:
+                if await stand_by(lead, store, http, listeners, ending=self._ending):
+                    lead.start_soon(until_lost, store)
+                    yield store
+                else:
+                    yield None
+                lead.cancel_scope.cancel()
+
+    async def _serve(
+        self,
+        folder: Path,
+        store: Store,
+        http: HttpConfig,
+        listeners: Sequence[trio.SocketListener],
+        task_status: trio.TaskStatus[list[str]],
+    ) -> None:
+        self._books.keep_in(store.ledger)
+        async with trio.open_nursery() as core:
+            await core.start(self.owners.run, self._lost)
+            core.start_soon(on_new_day, self._new_day)
+            core.start_soon(keep_tidy, store, lambda: self.config.store.keep_days)
+            async with trio.open_nursery() as nursery:
+                work = self._work = await self._take_up(nursery, folder, store)
+                core.start_soon(work.tenancy.keep)
+                app = make_app(self._surface(work), http, closing=self._closing)
+                serve = partial(serve_http, app, http, closing=self._closing, listeners=listeners)
+                async with trio.open_nursery() as surface:
+                    urls: list[str] = await surface.start(serve)
+                    tune_collector()
+                    if not isinstance(store, Leading):
                         task_status.started(urls)
-                        await self._ending.wait()
-                        await self._drain(runs, jobs)
-                        self._closing.set()
-                core.cancel_scope.cancel()
+                    await self._ending.wait()
+                    self._edge.close()
+                    await work.drain(self.config.daemon.drain_seconds, self._edge, self._patience)
+                    self._closing.set()
+            core.cancel_scope.cancel()
+
+    async def _take_up(self, nursery: trio.Nursery, folder: Path, store: Store) -> Work:
+        """Everything where the last daemon left it, in the order in which one thing needs another."""
+        work = Work(
+            nursery,
+            store,
+            models=self._router,
+            catalogue=self.catalogue,
+            config=self.config,
+            journal=self._metrics.journal,
+            holder=self._holder,
+        )
+        found = await work.runs.recover()
+        lost = await store.ledger.end_open(time.time())
+        work.tenancy = await Tenancy.open(folder, self.config, self.catalogue, store)
+        owners = self.owners.by_name.values()
+        now = time.time()
+        rows = await sent_before(store.ledger, owners, now)
+        restore_limits(owners, rows, time.time(), trio.current_time())
+        await work.go_on(folder, self._weigh, attempts=self._attempts())
+        if found or lost:
+            _log.info(
+                "going on where the last daemon stopped", open_runs=found, live_jobs=work.jobs.live, lost_calls=lost
+            )
+        return work
 
     # From outside
 
@@ -128,27 +200,27 @@ class Daemon:
         self.end()
         self._patience.cancel()
 
-    def reload(self) -> bool:
+    async def reload(self) -> bool:
         """Reads the configuration anew and puts all of it in force, or nothing; says in the log what changed.
 
         Keys are read anew whatever becomes of the configuration.
         """
-        if self._tenancy is not None:
-            self._tenancy.keys.read()
+        work = self._work
+        if work is not None:
+            work.tenancy.keys.read()
         if self._load is None:
             _log.error("reload refused", reason="this daemon has no configuration to read again")
             return False
         try:
             reload = prepare_reload(self.config, self._load(), self.owners, datetime.date.today())
+            spent = [] if work is None else await work.store.ledger.spent()
         except HeadraceError as error:
             _log.error("reload refused, nothing has changed", reason=error.message)
             return False
         reload.apply()
         self.config, self._catalogue = reload.config, reload.catalogue
-        if self._on_runs is not None:
-            self._on_runs(runs_config(self.config))
-        if self._tenancy is not None:
-            self._tenancy.configure(self.config)
+        if work is not None:
+            work.configure(self.config, spent)
         for change in reload.changes:
             _log.info("changed", what=str(change))
         _log.info("reloaded", changes=len(reload.changes))
@@ -163,46 +235,13 @@ class Daemon:
 
     # Parts
 
-    def _runs(self, nursery: trio.Nursery, tenancy: Tenancy) -> RunService:
-        runs = RunService(
-            nursery,
-            models=self._router,
-            catalogue=self.catalogue,
-            config=runs_config(self.config),
-            journal=self._metrics.journal,
-            parent=tenancy.budgets.scope,
-        )
-        self._on_runs = runs.configure
-        return runs
-
-    async def _jobs(self, nursery: trio.Nursery, runs: RunService, folder: Path, tenancy: Tenancy) -> JobService:
-        attempts = max(owner.config.dispatch.retry.attempts for owner in self.owners.by_name.values())
-        jobs = JobService(
-            nursery,
-            folder,
-            runs=runs,
-            catalogue=self.catalogue,
-            on_weight=self._weigh,
-            config=JobsConfig(workers=self.config.daemon.job_workers),
-            attempts=attempts,
-            parent=tenancy.budgets.scope,
-        )
-        await jobs.open()
-        return jobs
-
-    def _surface(self, runs: RunService, jobs: JobService, tenancy: Tenancy) -> Services:
+    def _surface(self, work: Work) -> Services:
         self._metrics.watch(self.owners.by_name.values())
-        views = Views(
-            board=self._board,
-            owners=self.owners,
-            runs=runs,
-            jobs=jobs,
-            catalogue=self.catalogue,
-            draining=self._ending.is_set,
-        )
+        views = work.views(self._board, self.owners, draining=self._ending.is_set)
         return Services(
-            runs=runs,
-            jobs=jobs,
+            runs=work.runs,
+            jobs=work.jobs,
+            sessions=work.sessions,
             calls=self._edge,
             queue=views.queue,
             capabilities=views.capabilities,
@@ -212,10 +251,13 @@ class Daemon:
             metrics=self._metrics.exposition,
             max_tokens=self._max_output,
             allowances=self._allowances,
-            identify=tenancy.identify,
-            budgets=tenancy.budgets,
+            identify=work.tenancy.identify,
+            budgets=work.tenancy.budgets,
             open_metrics=self.config.daemon.open_metrics,
         )
+
+    def _attempts(self) -> int:
+        return max(owner.config.dispatch.retry.attempts for owner in self.owners.by_name.values())
 
     def _http(self) -> HttpConfig:
         settings = self.config.daemon
@@ -243,38 +285,12 @@ class Daemon:
         for owner in self.owners.by_name.values():
             owner.policy.fair.set_job_weight(tenant, job, weight)
 
-    async def _follow_prices(self) -> None:
+    def _new_day(self, day: datetime.date) -> None:
         """Prices have dates, and a daemon lives through many days."""
-        day = datetime.date.today()
-        while True:
-            await trio.sleep(PRICES_SECONDS)
-            if datetime.date.today() != day:
-                day = datetime.date.today()
-                self._catalogue = structs.replace(self._catalogue, prices=prices_of(self.config, day))
+        self._catalogue = structs.replace(self._catalogue, prices=prices_of(self.config, day))
 
     def _lost(self, message: str) -> None:
         _log.error("a local model server was given up", reason=message)
-
-    # The end
-
-    async def _drain(self, runs: RunService, jobs: JobService) -> None:
-        seconds = self.config.daemon.drain_seconds
-        live = runs.statistics().live
-        _log.info("draining", live_runs=live, live_jobs=jobs.live, open_calls=self._edge.open, at_most_seconds=seconds)
-        self._edge.close()
-        jobs.close(seconds)
-        runs.close()
-        self._patience.deadline = trio.current_time() + seconds
-        with self._patience:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._edge.drained)
-                nursery.start_soon(jobs.all_ended)
-                nursery.start_soon(runs.drain)
-        cut_off = runs.statistics().live
-        jobs.hurry()
-        await jobs.all_ended()
-        await runs.end_all()
-        _log.info("drained", runs_cut_off=cut_off)
 
 
 def tell_of_endpoint(backend: str, endpoint: str, error: ModelError | None) -> None:
@@ -284,14 +300,3 @@ def tell_of_endpoint(backend: str, endpoint: str, error: ModelError | None) -> N
         _log.info("endpoint is back", **where)
     else:
         _log.warning("endpoint is down, single probes will find out when it is back", **where, why=error.message)
-
-
-def runs_config(config: Config) -> RunsConfig:
-    """How many runs there may be."""
-    settings = config.daemon
-    return RunsConfig(
-        max_live=settings.max_live_runs,
-        per_tenant=settings.runs_per_tenant,
-        in_all=settings.runs_in_all,
-        keep_ended=settings.keep_ended_runs,
-    )

@@ -13,11 +13,14 @@ from orchestrator.transitions import Transition
 
 
 class DaemonMetrics:
-    """`hook` and `on_turn` are for owners, `journal` wraps each run's log. `tenants` have labels of their own first."""
+    """`hook` and `on_turn` are for owners, `journal` wraps each run's log, `cost` is what an attempt cost.
+
+    `tenants` have labels of their own first.
+    """
 
     def __init__(self, tenants: Iterable[str], labels: int, catalogue: Callable[[], Catalogue]) -> None:
-        self._prices = TransitionPrices(catalogue)
-        self.hook = PrometheusHook(TenantLabels(labels, known=tenants), cost=self._prices.cost)
+        self.cost = TransitionPrices(catalogue).cost
+        self.hook = PrometheusHook(TenantLabels(labels, known=tenants), cost=self.cost)
         self.on_turn = self.hook.on_turn
         self.exposition = self.hook.exposition
         self._runs = RunMetrics(self.hook.registry)

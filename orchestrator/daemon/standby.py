@@ -11,7 +11,7 @@ It ends, and whoever started it starts it again, to stand by.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final, Protocol, runtime_checkable
 
 import structlog
 import trio
@@ -43,6 +43,7 @@ class Leader(Protocol):
     def seconds(self) -> float: ...
 
 
+@runtime_checkable
 class Leading(Protocol):
     """A store that one daemon at a time may use."""
 

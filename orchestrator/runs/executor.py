@@ -38,6 +38,7 @@ class Executor:
         self._scope = trio.CancelScope()
         self._ended = False
         self.on_fence: Callable[[], None] = lambda: None
+        self.on_cancelled: Callable[[], None] = lambda: None
 
     @property
     def alive(self) -> bool:
@@ -73,16 +74,27 @@ class Executor:
         return await self._store.take(session, self.holder, tenant=tenant, batch=batch)
 
     async def run(self) -> None:
-        """Beats until `stop`. In a store that is not durable nobody else looks, and one beat is enough."""
+        """Beats until `stop`. In a store that is not durable nobody else looks, and one beat is enough.
+
+        Cancelled, it says so at once (`on_cancelled`): with the tasks of runs that are cancelled beside it, all this
+        process does is ending, and that is no reason for their runs to end.
+        """
         if self._ended or not self._store.durable:
             return
-        with self._scope:
-            while True:
-                with trio.move_on_at(self._until if self.alive else math.inf):
-                    await self._beat_soon()
-                    await trio.sleep(BEAT_SECONDS)
-                    continue
-                self._fence()
+        try:
+            with self._scope:
+                await self._beat_on()
+        except trio.Cancelled:
+            self.on_cancelled()
+            raise
+
+    async def _beat_on(self) -> None:
+        while True:
+            with trio.move_on_at(self._until if self.alive else math.inf):
+                await self._beat_soon()
+                await trio.sleep(BEAT_SECONDS)
+                continue
+            self._fence()
 
     async def stop(self) -> None:
         """Lets go of everything it holds. Its runs must have been left."""

@@ -59,10 +59,11 @@ SHUTTING_DOWN = "the daemon is shutting down"
 
 
 class RunService:
-    """Implements `orchestrator.api.services.Runs`. Runs live in `nursery`; cancelling it closes them as cancelled.
+    """Implements `orchestrator.api.services.Runs`. Runs live in `nursery`; cancelling it closes them as cancelled, or,
+    where the store is durable, leaves them open.
 
     `store` keeps them, one of this service's own in memory if not given; `sole` says that no other process has it, so
-    that what others held is free. `journal` wraps a run's log; `parent` gives the budget above a tenant's runs, `wall`
+    that what others held is free. `holder` is what it is called there as an executor. `journal` wraps a run's log; `parent` gives the budget above a tenant's runs, `wall`
     seconds since the epoch.
     """
 
@@ -74,6 +75,7 @@ class RunService:
         catalogue: Callable[[], Catalogue],
         store: Store | None = None,
         sole: bool = True,
+        holder: str = "",
         config: RunsConfig = DEFAULTS,
         journal: Callable[[Journal], Journal] = lambda log: log,
         parent: Callable[[str], Scope | None] = lambda tenant: None,
@@ -84,8 +86,9 @@ class RunService:
         self._catalogue, self._config, self._wall = catalogue, config, wall
         self._parent = parent
         self._store = MemoryStore(wall) if store is None else store
-        self._executor = Executor(self._store, sole=sole)
+        self._executor = Executor(self._store, sole=sole, holder=holder)
         self._executor.on_fence = self._leave_all
+        self._executor.on_cancelled = self._leave_for_good
         self._limiter = trio.CapacityLimiter(config.max_live)
         self._room = RunRoom(config.per_tenant, config.in_all)
         self._open = OpenRuns()
@@ -338,8 +341,7 @@ class RunService:
         self.close()
         self._last_words = message
         if self._store.durable:
-            self._driving.leaving = True
-            self._leave_all()
+            self._leave_for_good()
         else:
             for record in list(self._records.values()):
                 record.cancel("cancelled", message, "parent")
@@ -417,6 +419,10 @@ class RunService:
             self._ended.add(record.session)
         self._open.over(record)
         self._ended.forget(self._config.keep_ended)
+
+    def _leave_for_good(self) -> None:
+        self._driving.leaving = True
+        self._leave_all()
 
     def _leave_all(self) -> None:
         for record in list(self._records.values()):

@@ -163,7 +163,7 @@ async def test_a_reload_raises_a_budget(tmp_path: Path) -> None:
     async with serving(files[0], load=lambda: files[1]) as up, http(up.url) as client:
         assert (await client.post("/v1/chat/completions", json=chat())).status_code == 429
         with structlog.testing.capture_logs() as logs:
-            assert up.daemon.reload()
+            assert await up.daemon.reload()
         assert any("tenants.acme.budget.tokens: 10 -> 1000" in str(line.get("what")) for line in logs)
         assert (await client.post("/v1/chat/completions", json=chat())).status_code == 200
 

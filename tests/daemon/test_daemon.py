@@ -27,6 +27,8 @@ speed = 0.02
 """
 """Every answer takes minutes."""
 
+MEMORY = '[store]\nkind = "memory"\n'
+
 AGENTS = """
 [agents.clerk]
 system = "You are a clerk."
@@ -143,8 +145,8 @@ async def test_draining_lets_live_work_end_and_takes_nothing_new(tmp_path: Path)
 
 
 async def test_hurrying_closes_what_is_live(tmp_path: Path) -> None:
-    """A second signal's hurry ends a run that would take minutes, with a closing event that says why."""
-    async with serving(config(tmp_path, SLOW)) as daemon:
+    """With a store in memory, hurrying ends a run that would take minutes, with a closing event that says why."""
+    async with serving(config(tmp_path, SLOW + MEMORY)) as daemon:
         view = await daemon.client.start_run(RunRequest(task="hello"))
         events: list[dict[str, object]] = []
         async with trio.open_nursery() as nursery:
@@ -156,17 +158,31 @@ async def test_hurrying_closes_what_is_live(tmp_path: Path) -> None:
     assert "shutting down" in str(events[-1]["message"])
 
 
+async def test_a_run_goes_on_with_the_next_daemon(tmp_path: Path) -> None:
+    """A run that a daemon had no time for stays open, and the next daemon gives its answer and the whole log."""
+    async with serving(config(tmp_path, SLOW)) as daemon:
+        run = (await daemon.client.start_run(RunRequest(task="hello"))).run
+        await until(lambda: daemon.daemon.owners.by_name["sim"].statistics().in_flight > 0)
+    async with serving(config(tmp_path)) as daemon:
+        events: list[dict[str, object]] = []
+        await watch(daemon, run, events)
+        detail = await daemon.client.run(run)
+    assert detail.reason == "final_answer"
+    types = [event["type"] for event in events]
+    assert types.count("run_created") == types.count("run_resumed") == types.count("run_ended") == 1
+    assert types.count("model_requested") == 2, "the call that was cut off, and the one that gave the answer"
+
+
 async def test_a_job_goes_on_with_the_next_daemon(tmp_path: Path) -> None:
-    """A job cut off by a drain is interrupted on disk; the next daemon knows it, and a retry finishes the rest."""
+    """A job cut off by a drain is gone on with by the next daemon, which ends it without being asked."""
     async with serving(config(tmp_path, SLOW)) as daemon:
         job = (await start_job(daemon, 30)).job
         await trio.sleep(0.1)
     async with serving(config(tmp_path)) as daemon:
-        view = await daemon.client.job(job)
-        assert view.phase == "interrupted"
-        await daemon.client.retry_job(job)
         view = await job_ended(daemon, job)
-        assert (view.phase, view.done) == ("done", 30)
+        assert (view.phase, view.done, view.failed) == ("done", 30, 0)
+        page = await daemon.client.runs(job=job)
+        assert page.total == 30, "no item was run under a second id"
 
 
 async def test_a_reload_changes_limits_weights_and_agents(tmp_path: Path) -> None:
@@ -175,7 +191,7 @@ async def test_a_reload_changes_limits_weights_and_agents(tmp_path: Path) -> Non
     after = before.replace("600", "300") + '[tenants.gold]\nweight = 5\n[agents.poet]\nsystem = "Rhyme."\n'
     files = [config(tmp_path, after)]
     async with serving(config(tmp_path, before), load=lambda: files[0]) as daemon:
-        assert daemon.daemon.reload()
+        assert await daemon.daemon.reload()
         queue = await daemon.client.queue()
         assert [limit.amount for limit in queue.backends[0].endpoints[0].limits] == [300]
         await daemon.client.start_run(RunRequest(task="hello", who=AgentChoice(agent="poet"), tenant="gold"))
@@ -200,7 +216,7 @@ async def test_a_reload_that_cannot_be_changes_nothing(tmp_path: Path, broken: s
         return config(tmp_path, broken)
 
     async with serving(config(tmp_path, before), load=load) as daemon:
-        assert not daemon.daemon.reload()
+        assert not await daemon.daemon.reload()
         queue = await daemon.client.queue()
         assert [limit.amount for limit in queue.backends[0].endpoints[0].limits] == [600]
         view = await daemon.client.start_run(RunRequest(task="hello"))

@@ -162,7 +162,7 @@ async def test_the_first_key_closes_an_open_daemon_without_a_restart(tmp_path: P
             assert (await they.ask("", "GET", "/api/runs")).status_code == 200
             they.keys["acme"] = change_keys(tmp_path, lambda ring: ring.add("acme", 0.0)).text
             with structlog.testing.capture_logs():
-                daemon.reload()
+                await daemon.reload()
             assert (await they.ask("", "GET", "/api/runs")).status_code == 401
             assert (await they.ask("acme", "GET", "/api/runs")).status_code == 200
             daemon.hurry()
