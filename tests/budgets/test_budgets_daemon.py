@@ -11,13 +11,15 @@ import pytest
 import structlog
 import trio
 
-from orchestrator.budget_file import read_spent
 from orchestrator.client.client import Client
 from orchestrator.client.errors import Refusal
 from orchestrator.config.decode import decode_text
 from orchestrator.config.problems import ConfigError
 from orchestrator.config.schema import Config
 from orchestrator.config.summary import summarise
+from orchestrator.daemon.stores import FILE
+from orchestrator.store.base import SpentRow
+from orchestrator.store.sqlite import open_sqlite
 from orchestrator.views.jobs import JobRequest
 from orchestrator.views.runs import AgentChoice, RunDetail, RunRequest
 from tests.daemon.serving import SECONDS, config, serving
@@ -48,10 +50,12 @@ async def ended(client: Client, run: str) -> RunDetail:
     return await client.run(run)
 
 
-def used(folder: Path) -> int:
-    (record,) = read_spent(folder)
-    assert record.unknown_tokens == 0
-    return record.tokens
+async def spent(folder: Path) -> SpentRow:
+    """What tenant acme has spent, read from the store of a daemon that has ended."""
+    async with open_sqlite(folder / FILE) as store:
+        (row,) = [row for row in await store.ledger.spent() if row.tenant == "acme"]
+    assert (row.unknown_tokens, row.unknown_micro_dollars) == (0, 0)
+    return row
 
 
 async def test_a_program_whose_budget_is_spent_is_told_not_to_try_again(tmp_path: Path) -> None:
@@ -82,10 +86,9 @@ async def test_every_dialect_pays_what_was_used(path: str, stream: bool, tmp_pat
         answer = await client.post(path, json=body)
         assert answer.status_code == 200, answer.text
         assert answer.content
-    (record,) = read_spent(tmp_path)
-    assert 0 < record.tokens < 60
-    assert 0 < record.micro_dollars <= 2 * record.tokens
-    assert (record.unknown_tokens, record.unknown_micro_dollars) == (0, 0)
+    row = await spent(tmp_path)
+    assert 0 < row.tokens < 60
+    assert 0 < row.micro_dollars <= 2 * row.tokens
 
 
 async def test_many_programs_and_runs_share_a_budget_and_overshoot_it_by_nothing(tmp_path: Path) -> None:
@@ -107,7 +110,7 @@ async def test_many_programs_and_runs_share_a_budget_and_overshoot_it_by_nothing
             for number in range(20):
                 nursery.start_soon(run, number)
     assert set(statuses) == {200, 429}
-    assert 1500 < used(tmp_path) <= 3000
+    assert 1500 < (await spent(tmp_path)).tokens <= 3000
 
 
 async def test_a_run_whose_tenant_is_spent_stops_for_that_reason(tmp_path: Path) -> None:
@@ -141,7 +144,7 @@ async def test_a_job_stops_when_its_tenant_is_spent(tmp_path: Path) -> None:
         assert "its budget is spent: tenant acme allows 6000 tokens" in last.message
         assert last.done > 0
         assert last.failed <= last.workers
-    assert used(tmp_path) <= 6000
+    assert (await spent(tmp_path)).tokens <= 6000
 
 
 async def test_spending_outlives_the_daemon(tmp_path: Path) -> None:
@@ -151,10 +154,10 @@ async def test_spending_outlives_the_daemon(tmp_path: Path) -> None:
         while (answer := await client.post("/v1/chat/completions", json=chat())).status_code == 200:
             pass
         assert answer.status_code == 429
-    before = used(tmp_path)
+    before = (await spent(tmp_path)).tokens
     async with serving(settings) as up, http(up.url) as client:
         assert (await client.post("/v1/chat/completions", json=chat())).status_code == 429
-    assert used(tmp_path) == before
+    assert (await spent(tmp_path)).tokens == before
 
 
 async def test_a_reload_raises_a_budget(tmp_path: Path) -> None:

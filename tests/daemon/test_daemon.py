@@ -162,7 +162,7 @@ async def test_a_run_goes_on_with_the_next_daemon(tmp_path: Path) -> None:
     """A run that a daemon had no time for stays open, and the next daemon gives its answer and the whole log."""
     async with serving(config(tmp_path, SLOW)) as daemon:
         run = (await daemon.client.start_run(RunRequest(task="hello"))).run
-        await until(lambda: daemon.daemon.owners.by_name["sim"].statistics().in_flight > 0)
+        await until(lambda: daemon.daemon.owners.by_name["sim"].statistics().live > 0)
     async with serving(config(tmp_path)) as daemon:
         events: list[dict[str, object]] = []
         await watch(daemon, run, events)
