@@ -205,8 +205,14 @@ class AgentRun:
 
         A run that is ending already ends.
         """
-        self._state.leaving = True
-        self._state.work.cancel()
+        self._state.leave()
+
+    def leave_soon(self) -> None:
+        """Lets the calls that are open end, begins no new one, and then leaves the run as `leave` does."""
+        state = self._state
+        state.leaving_soon = True
+        if state.lifecycle.state in (State.CREATED, State.QUEUED):
+            state.leave()
 
     async def drive(self, room: trio.CapacityLimiter | None = None) -> RunResult:
         """Runs to the end; where there is a `room` for live runs, waits (queued) for a place in it first.

@@ -42,6 +42,7 @@ class RunState:
         "generation",
         "inbox",
         "leaving",
+        "leaving_soon",
         "left_open",
         "lifecycle",
         "log",
@@ -106,7 +107,7 @@ class RunState:
         self.cancel: Stop | None = None
         self.cancel_logged = False
         self.closing = False
-        self.leaving = False
+        self.leaving = self.leaving_soon = False
         self.partial = ""
         self.usage = Usage()
         self.micro_dollars: int | None = None if price is None else 0
@@ -115,6 +116,17 @@ class RunState:
         self.tool_calls = 0
         self.unknown_effects: list[str] = []
         log.receive = self.receive
+
+    def leave(self) -> None:
+        """Nobody here works at the run from now on, and it stays open."""
+        self.leaving = True
+        self.work.cancel()
+
+    async def leave_if_due(self) -> None:
+        """Between two calls: leaves the run where that is wanted, which raises `trio.Cancelled`."""
+        if self.leaving_soon:
+            self.leave()
+            await trio.lowlevel.checkpoint()
 
     async def hear_why(self) -> None:
         """For a task of the run that was cancelled: whoever was cancelled with it can say by now that the run is left.

@@ -26,12 +26,16 @@ async def _steps(state: RunState) -> Stop:
     while True:
         step = state.open_step
         if step is None:
+            await state.leave_if_due()
             answer = await compact_if_due(state) or await model_step(state)
             if isinstance(answer, Stop):
                 return answer
             state.messages.append(answer.reply.message)
             step = state.open_step = answer
-        stop = state.cancel or judge(step, state.agent.response_format) or await tool_step(state, step)
+        stop = state.cancel or judge(step, state.agent.response_format)
+        if stop is None:
+            await state.leave_if_due()
+            stop = await tool_step(state, step)
         if stop is not None:
             return stop
         seal(state, step)

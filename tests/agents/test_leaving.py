@@ -33,6 +33,34 @@ SCRIPT = in_turn(
 )
 
 
+async def test_a_run_that_is_left_soon_lets_its_calls_end(autojump_clock: trio.testing.MockClock) -> None:
+    """Whenever it is told, no model call and no tool is cut off, nothing new begins, and the next executor ends it."""
+    left, step, steps = 0, 0, 1
+    while step < steps:
+        step += 1
+        world, log = World(SCRIPT), SessionLog()
+        agent = AgentSpec(name="agent", model="scripted", tools=world.tools(), tool_concurrency=4)
+        run = AgentRun(agent, "x", model=world, journal=Executor(log), run="r", wall=wall)
+        await run.create()
+        trigger = AtStep(step, run.leave_soon)
+        trio.lowlevel.add_instrument(trigger)
+        try:
+            result = await run.drive()
+        except RunLeft:
+            left += 1
+            assert not any(isinstance(event, ModelFailed) for event in log.events)
+            started = {(event.step, event.index) for event in log.events if isinstance(event, ToolStarted)}
+            finished = {(event.step, event.index) for event in log.events if isinstance(event, ToolFinished)}
+            assert started == finished
+            result = await (await take_up(log, agent, world)).drive()
+        finally:
+            trio.lowlevel.remove_instrument(trigger)
+        steps = max(steps, trigger.steps)
+        assert result.reason is StopReason.FINAL_ANSWER
+        assert not result.unknown_effects
+    assert left > 10
+
+
 async def test_a_run_left_anywhere_is_ended_by_the_next_executor(autojump_clock: trio.testing.MockClock) -> None:
     """Nothing in its log says that it ended, nothing stays reserved, and no effect happens twice."""
     left, step, steps = 0, 0, 1
