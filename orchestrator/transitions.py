@@ -24,9 +24,9 @@ class Transition(Struct, frozen=True, gc=False):
     `seconds` the time since dispatch (`first_token`, `attempt_failed`) or since arrival (`finished`).
     `held_by` names what the call last waited for: a limit, `fair_order`, or nothing. `model` is what the backend calls
     it, `key` the call's own (`agents.port.Receipt`). `usage` is as the provider reported it for this attempt (on
-    `attempt_failed`, and on `finished` with the answer), None where nothing was reported. `worked` says whether a provider may have worked on the
-    call by now; `input` and `output` are the tokens that limits count for it before more is known, upper bounds; `held`
-    is what it holds of its budgets.
+    `attempt_failed`, and on `finished` with the answer), None where nothing was reported. `worked` says whether a
+    provider may have worked on the call by now; `input` and `output` are the tokens that limits count for it before
+    more is known, upper bounds; `held` is what it holds of its budgets.
     """
 
     kind: TransitionKind

@@ -29,13 +29,13 @@ MIB = 1024 * 1024
 class DaemonTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[daemon]`.
 
-    `data_dir` is where sessions, jobs, keys are kept; not said, it is `headrace` in `$XDG_STATE_HOME` or `~/.local/state`. On a signal
-    live calls have `drain_seconds` to end. `max_live_runs` bounds runs that are live, `runs_per_tenant` and
-    `runs_in_all` those that wait or are live, `keep_ended_runs` those that can still be asked about, `job_workers` a
-    job's live runs. `tenant_labels` is how many tenants have labels of their own in metrics. With `open_metrics`,
-    `/metrics` asks for no key; without, for an admin's. `http` are the surface's
-    further settings, written in the same table; `host`, `port` and `max_body_bytes` hold, and not what it has in their
-    place.
+    `data_dir` is where sessions, jobs and keys are kept; not said, it is `headrace` in `$XDG_STATE_HOME` or
+    `~/.local/state`. On a signal live calls have `drain_seconds` to end. `max_live_runs` bounds runs that are live,
+    `runs_per_tenant` and `runs_in_all` those that wait or are live, `keep_ended_runs` those that can still be asked
+    about where the store is in memory, `job_workers` a job's live runs. `tenant_labels` is how many tenants have labels
+    of their own in metrics. With `open_metrics`, `/metrics` asks for no key; without, for an admin's. `http` are the
+    surface's further settings, written in the same table; `host`, `port` and `max_body_bytes` hold, and not what it has
+    in their place.
     """
 
     host: str = "127.0.0.1"

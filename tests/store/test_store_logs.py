@@ -54,7 +54,7 @@ async def test_conflict_names_the_last_event(store: Store) -> None:
 
 
 async def test_the_same_batch_twice(store: Store) -> None:
-    """A batch that is sent again is in the log once, and its sender gets the number of its own last event both times."""
+    """A batch that is sent again is in the log once, and its sender gets its own last number both times."""
     await begin(store, "s", "a")
     again = batch("s", 1, "b", "c")
     assert await store.append(again, 1) == 3
