@@ -1,6 +1,8 @@
 """`headrace-bench`: a command of its own, so that the daemon never imports the benchmarks."""
 
 import sys
+import tempfile
+from pathlib import Path
 from typing import Annotated, Final
 from urllib.parse import urlsplit
 
@@ -9,12 +11,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from bench.durable import PARTS, QUICK, WHOLE, measure_durable
+from bench.durable_table import tables
 from bench.gateway import CONNECTIONS, measure_gateway
 from bench.gateway_table import requests_table, streams_table
 from bench.load import SIZES, LoadReport, measure
 from bench.paced import measure_streams
 from bench.processes import NotStarted, ended_by_signals
+from orchestrator.store.errors import StoreError
 
+_TEMPORARY: Final = Path(tempfile.gettempdir())
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 app = typer.Typer(
@@ -149,6 +155,62 @@ def gateway(
         sys.stdout.write(msgspec.json.encode(cells).decode() + "\n")
     else:
         Console().print(requests_table(cells) if streams is None else streams_table(cells, streams))
+
+
+@app.command(
+    epilog="""\b
+Examples:
+  headrace-bench durable --quick
+  headrace-bench durable --dir /var/tmp --json > durable.json
+  headrace-bench durable --part resume
+"""
+)
+def durable(
+    folder: Annotated[
+        Path,
+        typer.Option(
+            "--dir",
+            exists=True,
+            file_okay=False,
+            writable=True,
+            help="Where files go for the time being. On a file system in memory a sync costs nothing.",
+        ),
+    ] = _TEMPORARY,
+    part: Annotated[
+        list[str] | None, typer.Option(help=f"One of {', '.join(PARTS)}; may be given again. All if not given.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer and smaller: seconds instead of minutes.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+) -> None:
+    """What it costs that runs survive: appends, agents' calls, resuming after a kill.
+
+    Durable appends are held against one sync each, agents over a store on disk against agents over one in memory,
+    resuming runs against starting them.
+
+    Exit codes: 0 measured; 1 a process or the store failed; 2 wrong usage.
+    """
+    unknown = sorted(set(part or ()) - set(PARTS))
+    if unknown:
+        raise typer.BadParameter(f"there is no part {', '.join(unknown)}; there are: {', '.join(PARTS)}")
+    note = Console(stderr=True, highlight=False)
+    try:
+        with ended_by_signals():
+            report = measure_durable(
+                QUICK if quick else WHOLE,
+                folder=folder,
+                parts=part or PARTS,
+                on_progress=lambda line: note.print(line, style="dim", markup=False),
+            )
+    except (NotStarted, OSError, StoreError) as error:
+        note.print(f"headrace-bench: {error}", style="red", markup=False)
+        raise typer.Exit(1) from None
+    if json:
+        sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
+        return
+    console = Console()
+    for table in tables(report):
+        console.print(table)
+    console.print(f"{folder} is on {report.disk.file_system}; a sync there costs {report.disk.sync_us:.0f} us")
 
 
 def main() -> None:
