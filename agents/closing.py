@@ -71,6 +71,7 @@ def result_of(state: RunState, stop: Stop) -> RunResult:
         usage=state.usage,
         micro_dollars=state.micro_dollars,
         unknown_tokens=state.scope.unknown.tokens,
+        unknown_micro_dollars=state.scope.unknown.micro_dollars,
         rounds=state.rounds,
         tool_calls=state.tool_calls,
         unknown_effects=tuple(state.unknown_effects),

@@ -83,5 +83,6 @@ def result_of(run: RunSnapshot) -> RunResult:
         **{field: getattr(ended, field) for field in shared},
         agent=run.created.agent,
         unknown_tokens=run.unknown.tokens,
+        unknown_micro_dollars=run.unknown.micro_dollars,
         messages=transcript(run),
     )

@@ -58,8 +58,9 @@ class RunResult(Struct, frozen=True, kw_only=True):
 
     `answer` is the final answer of a completed run, `partial` the last words of any other. Where a limit stopped it,
     `limit` of `scope` allowed `allowed`, and `observed` was spent. `micro_dollars` is None where a part of the cost is
-    unknown; `unknown_tokens` may have been spent without the provider saying so. `unknown_effects` are the keys of
-    tool calls that were cut off in the middle: look before repeating them. `messages` is the whole transcript.
+    unknown; `unknown_tokens` and `unknown_micro_dollars` may have been spent without the provider saying so.
+    `unknown_effects` are the keys of tool calls that were cut off in the middle: look before repeating them. `messages`
+    is the whole transcript.
     """
 
     run: str
@@ -76,6 +77,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     micro_dollars: int | None = None
     unknown_tokens: int = 0
+    unknown_micro_dollars: int = 0
     rounds: int = 0
     tool_calls: int = 0
     unknown_effects: tuple[str, ...] = ()

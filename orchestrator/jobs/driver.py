@@ -9,13 +9,15 @@ import trio
 
 from agents.budget import Scope
 from agents.spec import AgentSpec
-from orchestrator.jobs.entry import JobEntry, budget_of
+from orchestrator.jobs.ending import Ending, may_go_on
+from orchestrator.jobs.entry import JobEntry
 from orchestrator.jobs.errors import JobStorageError
 from orchestrator.jobs.events import JobEnded
 from orchestrator.jobs.fold import JobFold
 from orchestrator.jobs.fuse import Fuse
 from orchestrator.jobs.log import JobLog
-from orchestrator.jobs.work import Ending, JobWork, RunsToEnd, may_go_on
+from orchestrator.jobs.ports import RunsToEnd
+from orchestrator.jobs.work import JobWork
 from orchestrator.store.errors import StoreError
 
 SHUTTING_DOWN: Final = "the daemon is shutting down"
@@ -45,11 +47,9 @@ class JobDriver:
         attempts: int,
         wall: Callable[[], float],
         limiter: trio.CapacityLimiter,
-        parent: Callable[[str], Scope | None],
         go_on: Callable[[JobEntry], Awaitable[None]],
     ) -> None:
         self._nursery = nursery
-        self._parent = parent
         self._runs = runs
         self._on_weight = on_weight
         self._attempts = attempts
@@ -58,16 +58,13 @@ class JobDriver:
         self._go_on = go_on
 
     def start(
-        self, entry: JobEntry, log: JobLog, fold: JobFold, agent: AgentSpec, *, resumed: bool, left: int = 0
+        self, entry: JobEntry, log: JobLog, fold: JobFold, agent: AgentSpec, budget: Scope, *, left: int = 0
     ) -> None:
         """Begins the attempt that the job's record names, or goes on with it, behind what `fold` knows.
 
         `left` runs of it were taken away meanwhile.
         """
         record = entry.record
-        budget = budget_of(
-            record, fold.table.summary(), self._wall(), self._parent(record.request.tenant), resumed=resumed
-        )
         work = JobWork(
             record,
             entry.folder,

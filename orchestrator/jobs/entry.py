@@ -6,14 +6,14 @@ from typing import Final
 import msgspec
 import trio
 
-from agents.budget import Scope
+from orchestrator.jobs.ending import Ending
 from orchestrator.jobs.files import JobFolder, StoredJob
 from orchestrator.jobs.record import JobRecord, JobSummary
 from orchestrator.jobs.recovery import TakenUp
 from orchestrator.jobs.results import ResultView
 from orchestrator.jobs.signal import Signal
 from orchestrator.jobs.spool import InputSpool
-from orchestrator.jobs.work import BUDGET_SCOPE, Ending, JobWork
+from orchestrator.jobs.work import JobWork
 from orchestrator.views.jobs import JobPhase, JobView
 
 WATCH_SECONDS: Final = 0.25
@@ -158,18 +158,3 @@ class JobEntry:
         return msgspec.structs.replace(
             self.record, complete=self.spool.complete, received=durable.lines, upload_offset=durable.size
         )
-
-
-def budget_of(
-    record: JobRecord, summary: JobSummary, wall: float, parent: Scope | None = None, *, resumed: bool = False
-) -> Scope:
-    """The scope all runs of the job share, below its tenant's, with what was spent of the present grant.
-
-    What runs that are still open have spent is added by whoever goes on with them. A timeout counts from the grant, so
-    it includes the time in which no daemon was there.
-    """
-    scope = Scope(BUDGET_SCOPE, record.request.budget, parent)
-    if resumed:
-        scope.used, scope.unknown = summary.spent, summary.unknown
-        scope.start(trio.current_time() - max(0.0, wall - record.granted_at))
-    return scope

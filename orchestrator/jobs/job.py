@@ -27,6 +27,9 @@ PEEK = 20
 
 ERRORS_KEPT = 10
 
+WINDOW = 4
+"""Results that wait for an earlier one, per worker, at most."""
+
 JobState = Literal["done", "failed", "stopped", "interrupted"]
 
 
@@ -118,7 +121,7 @@ class Job:
         self._writing = trio.Lock()
         self._reading = trio.CancelScope()
         self._working = trio.CancelScope()
-        self._window = _Window(4 * spec.workers) if spec.ordered else None
+        self._window = _Window(WINDOW * spec.workers) if spec.ordered else None
 
     def __repr__(self) -> str:
         return f"<Job {self.spec.name}: {self.done} done, {self.failed} failed, {self.live} live>"

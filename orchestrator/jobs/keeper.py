@@ -15,15 +15,16 @@ import trio
 from agents.errors import HeadraceError
 from agents.events import UnknownEvent
 from agents.spec import AgentSpec
+from orchestrator.jobs.budget import JobBudgets
 from orchestrator.jobs.driver import JobDriver
 from orchestrator.jobs.entry import JobEntry
 from orchestrator.jobs.errors import JobStorageError
 from orchestrator.jobs.events import AttemptStarted, InputsComplete, JobEnded, JobRemoved
 from orchestrator.jobs.fold import JobFold
 from orchestrator.jobs.log import JobLog
+from orchestrator.jobs.ports import RunsToEnd
 from orchestrator.jobs.record import OPEN_PHASES, JobRecord
 from orchestrator.jobs.recovery import Recovery, TakenUp
-from orchestrator.jobs.work import RunsToEnd
 from orchestrator.store.base import RunQuery, Store
 from orchestrator.store.errors import StoreError, UnknownSession
 from orchestrator.views.jobs import LIVE_PHASES
@@ -44,6 +45,7 @@ class JobKeeper:
         driver: JobDriver,
         *,
         runs: RunsToEnd,
+        budgets: JobBudgets,
         agent: Callable[[AgentChoice], AgentSpec],
         wall: Callable[[], float],
         limiter: trio.CapacityLimiter,
@@ -52,6 +54,7 @@ class JobKeeper:
         self._recovery = Recovery(store, wall, limiter)
         self._driver = driver
         self._runs = runs
+        self._budgets = budgets
         self._agent = agent
         self._wall = wall
 
@@ -64,7 +67,7 @@ class JobKeeper:
         """Begins a new job, whose folder is there."""
         with _storing():
             log = await self._recovery.begin(entry.record)
-        self._driver.start(entry, log, JobFold(), agent, resumed=False)
+        self._driver.start(entry, log, JobFold(), agent, self._budgets.granted(entry.record))
 
     async def open(self, entry: JobEntry) -> bool:
         """Brings a job of an earlier daemon up to date and goes on with it; False where it is no more.
@@ -114,7 +117,7 @@ class JobKeeper:
             await taken.log.append(started)
         taken.fold.add(started, taken.log.last)
         entry.follow(taken)
-        self._driver.start(entry, taken.log, taken.fold, agent, resumed=False)
+        self._driver.start(entry, taken.log, taken.fold, agent, self._budgets.granted(entry.record))
 
     async def complete(self, entry: JobEntry) -> None:
         """There will be no more inputs."""
@@ -163,11 +166,13 @@ class JobKeeper:
         try:
             agent = self._agent(entry.record.request.who)
             left = 0 if taken.fold.ending is None else await self._cancel_runs(entry)
+            with _storing():
+                budget = await self._budgets.restored(entry.record, taken.fold, entry.spool.durable.lines)
         except HeadraceError as error:
             entry.stand(phase="interrupted", message=error.message, ended=self._wall())
             await self._leave(entry, taken.log)
             raise
-        self._driver.start(entry, taken.log, taken.fold, agent, resumed=True, left=left)
+        self._driver.start(entry, taken.log, taken.fold, agent, budget, left=left)
 
     async def _leave(self, entry: JobEntry, log: JobLog) -> None:
         with suppress(StoreError):

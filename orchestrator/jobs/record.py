@@ -76,3 +76,8 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     summary: JobSummary = JobSummary()
     behind: int = 0
     events: int = 0
+
+    def run(self, ordinal: int) -> str:
+        """The id of an item's run: whoever goes on with the attempt asks for the same one again."""
+        again = f".{self.attempt}" if self.attempt > 1 else ""
+        return f"{self.job}.{ordinal}{again}"

@@ -13,7 +13,6 @@ live item is to cancel its run for good, so with runs that can be left open, `cl
 import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -22,19 +21,17 @@ import trio
 
 from agents.budget import Scope
 from agents.errors import Draining, InvalidLimits
-from agents.spec import AgentSpec
 from orchestrator.catalogue import Catalogue
+from orchestrator.jobs.budget import JobBudgets
 from orchestrator.jobs.driver import SHUTTING_DOWN, JobDriver, SetWeight
 from orchestrator.jobs.entry import JobEntry
-from orchestrator.jobs.errors import DuplicateJob, JobConflict, JobStorageError, UnknownJob
+from orchestrator.jobs.errors import JobConflict, JobStorageError, UnknownJob
 from orchestrator.jobs.events import JobStopping
-from orchestrator.jobs.files import JobFiles, StoredJob
 from orchestrator.jobs.keeper import JobKeeper
-from orchestrator.jobs.lines import NO_INPUTS
 from orchestrator.jobs.plan import JobsConfig, plan_job
-from orchestrator.jobs.record import JobRecord
+from orchestrator.jobs.ports import RunsToEnd
 from orchestrator.jobs.results import read_results
-from orchestrator.jobs.work import RunsToEnd
+from orchestrator.jobs.shelf import JobShelf
 from orchestrator.store.base import Store
 from orchestrator.store.errors import StoreError
 from orchestrator.store.memory import MemoryStore
@@ -71,11 +68,11 @@ class JobService:
         wall: Callable[[], float] = time.time,
         store: Store | None = None,
     ) -> None:
-        self._files = JobFiles(data_dir / "jobs")
         self._catalogue = catalogue
         self._config = config
         self._wall = wall
         self._limiter = trio.CapacityLimiter(THREADS)
+        self._shelf = JobShelf(data_dir / "jobs", self._limiter)
         driver = JobDriver(
             nursery,
             runs=runs,
@@ -83,19 +80,17 @@ class JobService:
             attempts=attempts,
             wall=wall,
             limiter=self._limiter,
-            parent=parent,
             go_on=self._go_on,
         )
         self._keeper = JobKeeper(
             MemoryStore(wall) if store is None else store,
             driver,
             runs=runs,
+            budgets=JobBudgets(runs, parent, wall),
             agent=lambda who: self._catalogue().agent(who),
             wall=wall,
             limiter=self._limiter,
         )
-        self._jobs: dict[str, JobEntry] = {}
-        self._making: set[str] = set()
         self._closed = False
         self._grace = math.inf
 
@@ -105,27 +100,28 @@ class JobService:
         Raises `JobStorageError` where the folder itself cannot be used. A job's folder that cannot be read is told in
         the log and left alone; a job that cannot be gone on with is shown with the reason.
         """
-        for found in await trio.to_thread.run_sync(lambda: list(self._files.open()), limiter=self._limiter):
+        for found in await self._shelf.found():
             if isinstance(found, str):
                 _log.warning(found)
                 continue
-            entry = self._add(found)
-            async with entry.control:
-                if not await self._keeper.open(entry):
-                    await self._discard(entry)
+            async with found.control:
+                if not await self._keeper.open(found):
+                    await self._shelf.discard(found)
 
     def __repr__(self) -> str:
-        return f"<JobService {self.live} live of {len(self._jobs)}{' closed' * self._closed}>"
+        return f"<JobService {self.live} live of {len(self._shelf.entries)}{' closed' * self._closed}>"
 
     @property
     def live(self) -> int:
         """Jobs that have not ended."""
-        return sum(entry.live for entry in self._jobs.values())
+        return self._shelf.live
 
     @property
     def going_on(self) -> frozenset[str]:
         """Jobs that ask for their own runs, now or as soon as what is in their way is gone."""
-        return frozenset(job for job, entry in self._jobs.items() if entry.live or entry.record.phase == "interrupted")
+        return frozenset(
+            job for job, entry in self._shelf.entries.items() if entry.live or entry.record.phase == "interrupted"
+        )
 
     async def create(self, request: JobRequest) -> JobView:
         """Makes a job, which waits for inputs.
@@ -136,22 +132,18 @@ class JobService:
         self._refuse_if_closed()
         catalogue = self._catalogue()
         record = plan_job(request, catalogue, self._config, self._wall())
-        job = record.job
-        if job in self._jobs or job in self._making:
-            raise DuplicateJob(f"there is a job {job} already")
-        self._making.add(job)
-        try:
-            entry = await self._make(record, catalogue.agent(request.who))
-        finally:
-            self._making.remove(job)
+        agent = catalogue.agent(request.who)
+        with self._shelf.name(record.job):
+            record = await self._keeper.plan(record)
+            entry = await self._shelf.make(record, lambda entry: self._keeper.begin(entry, agent))
+            self._close_if_closed(entry)
         return entry.view()
 
     def view(self, job: str) -> JobView:
-        return self._find(job).view()
+        return self._shelf.find(job).view()
 
     def list(self) -> JobList:
-        entries = sorted(self._jobs.values(), key=lambda entry: (-entry.record.created, entry.job))
-        return JobList(jobs=tuple(entry.view() for entry in entries))
+        return self._shelf.list()
 
     async def upload(self, job: str, offset: int, body: AsyncIterator[bytes]) -> JobView:
         """Appends inputs at `offset`, in bytes; what is acknowledged is on disk.
@@ -159,7 +151,7 @@ class JobService:
         Raises `WrongOffset` where `offset` is not the view's `upload_offset`, `JobConflict` where inputs are complete
         or the job has ended for good, `JobStorageError`, `Draining`, and what the body raises.
         """
-        entry = self._find(job)
+        entry = self._shelf.find(job)
         self._refuse_if_closed()
         if not entry.takes_inputs:
             raise JobConflict(f"job {job} has ended ({entry.phase}) and takes no inputs")
@@ -168,7 +160,7 @@ class JobService:
 
     async def complete(self, job: str) -> JobView:
         """There will be no more inputs. Repeating it changes nothing. Raises `JobConflict` for a last line torn off."""
-        async with self._control(job) as entry:
+        async with self._shelf.control(job) as entry:
             if not entry.spool.complete:
                 self._refuse_if_closed()
                 await entry.spool.finish(lambda: self._keeper.complete(entry))
@@ -177,10 +169,10 @@ class JobService:
 
     async def cancel(self, job: str) -> JobView:
         """Ends the job; for one that has ended it changes nothing."""
-        work = self._find(job).work
+        work = self._shelf.find(job).work
         if work is not None:
             work.stop("cancelled", CANCELLED)
-        async with self._control(job) as entry:
+        async with self._shelf.control(job) as entry:
             if work is not None and entry.work is work:
                 try:
                     with trio.CancelScope(shield=True):
@@ -198,7 +190,7 @@ class JobService:
 
         Raises `JobConflict` while the job is live, `Draining`, `UnknownAgent`, `UnknownModel`, `JobStorageError`.
         """
-        async with self._control(job) as entry:
+        async with self._shelf.control(job) as entry:
             if entry.live:
                 raise JobConflict(f"job {job} is live ({entry.phase}); it can be tried again when it has ended")
             self._refuse_if_closed()
@@ -208,12 +200,12 @@ class JobService:
 
     async def remove(self, job: str) -> None:
         """Deletes a job that has ended, with its inputs and results. Raises `JobConflict`, `JobStorageError`."""
-        async with self._control(job) as entry:
+        async with self._shelf.control(job) as entry:
             if entry.live:
                 raise JobConflict(f"job {job} is live ({entry.phase}); cancel it first")
             async with entry.spool.closed(UnknownJob(f"there is no job {job} any more")):
                 await self._keeper.removed(entry)
-                await self._discard(entry)
+                await self._shelf.discard(entry)
 
     def results(self, job: str, offset: int = 0, *, follow: bool = False) -> AsyncGenerator[bytes, None]:
         """The results from a byte offset on, whole lines; with `follow` new ones as they come, until the job ended.
@@ -221,14 +213,14 @@ class JobService:
         An item tried again has several lines, and the last of them counts. Raises `InvalidLimits` for an offset
         beyond the end.
         """
-        entry = self._find(job)
+        entry = self._shelf.find(job)
         if not 0 <= offset <= entry.results.size:
             raise InvalidLimits("offset", f"from 0 to {entry.results.size}, the bytes of results so far, not {offset}")
         return read_results(entry.results, offset, follow=follow, limiter=self._limiter)
 
     def watch(self, job: str) -> AsyncGenerator[JobView, None]:
         """The job now, and again whenever it has changed (at most 4 times a second), until it has ended."""
-        return self._find(job).watch()
+        return self._shelf.find(job).watch()
 
     def close(self, grace: float = math.inf) -> None:
         """Takes no new jobs, uploads and items; live items have `grace` seconds, and are cancelled then.
@@ -237,43 +229,24 @@ class JobService:
         """
         self._closed = True
         self._grace = min(self._grace, grace)
-        for entry in self._jobs.values():
+        for entry in self._shelf.entries.values():
             self._close(entry)
 
     def hurry(self) -> None:
         """Takes live items away at once; their jobs are left `interrupted`."""
-        for entry in self._jobs.values():
+        for entry in self._shelf.entries.values():
             if entry.work is not None:
                 entry.work.hurry()
 
     async def all_ended(self) -> None:
         """Returns when no job is live and all is on disk."""
-        while (entry := next((entry for entry in self._jobs.values() if entry.live), None)) is not None:
+        while (entry := next((entry for entry in self._shelf.entries.values() if entry.live), None)) is not None:
             await entry.ended.wait()
-
-    async def _make(self, record: JobRecord, agent: AgentSpec) -> JobEntry:
-        """The job, begun; nothing is left of it where that fails."""
-        record = await self._keeper.plan(record)
-        folder = self._files.folder(record.job)
-        await trio.to_thread.run_sync(folder.create, record, limiter=self._limiter)
-        entry = self._add(StoredJob(record, NO_INPUTS, 0))
-        try:
-            await self._keeper.begin(entry, agent)
-        except BaseException:
-            with trio.CancelScope(shield=True):
-                await self._discard(entry)
-            raise
-        self._close_if_closed(entry)
-        return entry
-
-    async def _discard(self, entry: JobEntry) -> None:
-        await trio.to_thread.run_sync(entry.folder.remove, limiter=self._limiter)
-        del self._jobs[entry.job]
 
     async def _go_on(self, entry: JobEntry) -> None:
         """Some time after it had to be left."""
         async with entry.control:
-            if self._jobs.get(entry.job) is not entry or entry.record.phase != "interrupted":
+            if not self._shelf.has(entry) or entry.record.phase != "interrupted":
                 return
             if not (entry.live or self._closed):
                 await self._keeper.open(entry)
@@ -291,23 +264,3 @@ class JobService:
     def _refuse_if_closed(self) -> None:
         if self._closed:
             raise Draining(f"{SHUTTING_DOWN} and takes nothing new")
-
-    def _find(self, job: str) -> JobEntry:
-        try:
-            return self._jobs[job]
-        except KeyError:
-            raise UnknownJob(f"there is no job {job}") from None
-
-    @asynccontextmanager
-    async def _control(self, job: str) -> AsyncGenerator[JobEntry, None]:
-        """The job, for whoever changes where it stands; others wait for their turn."""
-        entry = self._find(job)
-        async with entry.control:
-            if self._jobs.get(job) is not entry:  # removed meanwhile
-                raise UnknownJob(f"there is no job {job} any more")
-            yield entry
-
-    def _add(self, stored: StoredJob) -> JobEntry:
-        entry = JobEntry(self._files.folder(stored.record.job), stored, self._limiter)
-        self._jobs[entry.job] = entry
-        return entry

@@ -4,6 +4,8 @@ The last line of an ordinal counts, so a counter goes down where a later line su
 the same attempts and lines, read again in the same order, give the same table.
 """
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from agents.budget import NOTHING, Amounts
@@ -46,6 +48,15 @@ class ResultTable:
     def is_over(self, ordinal: int) -> bool:
         """Whether the present attempt has nothing to do with this one: it is done, or came to an end in it."""
         return ordinal < len(self._codes) and (self._codes[ordinal] == _DONE or self._ended[ordinal] == 1)
+
+    def begun(self, items: int, most: int) -> Iterator[int]:
+        """The ordinals, of `items` there are, of which a run may be known though nothing is said of its end here.
+
+        Items are taken in their order, at most `most` of them ahead of the first whose end is not kept. So they are
+        among the first that are not over.
+        """
+        ordinals = (ordinal for ordinal in range(1, items + 1) if not self.is_over(ordinal))
+        return islice(ordinals, most)
 
     @property
     def failed_now(self) -> str:

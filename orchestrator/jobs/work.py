@@ -12,12 +12,11 @@ import math
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 import structlog
 import trio
-from msgspec import Struct
 
 from agents.budget import NOTHING, Amounts, Scope
 from agents.errors import Draining, HeadraceError, ModelError
@@ -25,8 +24,8 @@ from agents.lifecycle import StopReason
 from agents.log import JournalLost
 from agents.origin import RunLeft
 from agents.port import ModelPort
-from agents.result import RunResult
 from agents.spec import AgentSpec
+from orchestrator.jobs.ending import Ending, may_go_on
 from orchestrator.jobs.events import ItemFinished, JobEvent, JobStopping
 from orchestrator.jobs.files import JobFolder, OpenFiles
 from orchestrator.jobs.fuse import Fuse
@@ -35,6 +34,7 @@ from orchestrator.jobs.item_runs import Watched, item_result
 from orchestrator.jobs.job import ItemResult, Job, JobSpec, item_failed
 from orchestrator.jobs.log import JobLog
 from orchestrator.jobs.outputs import OutputError
+from orchestrator.jobs.ports import RunsToEnd
 from orchestrator.jobs.projection import ResultFile
 from orchestrator.jobs.record import JobLine, JobRecord
 from orchestrator.jobs.results import ResultView
@@ -42,51 +42,12 @@ from orchestrator.jobs.spool import InputSpool
 from orchestrator.jobs.table import ResultTable
 from orchestrator.jobs.tail import InputTail
 from orchestrator.jobs.template import Template
-from orchestrator.store.errors import Fenced, StoreError
+from orchestrator.store.errors import StoreError
 from orchestrator.views.jobs import JobPhase
 from orchestrator.views.runs import RunRequest
 
-BUDGET_SCOPE: Final = "job"
-"""How a job's budget is called in results."""
-
 _TAKEN_AWAY: Final = "taken_away"
 _log = structlog.get_logger("headrace.jobs")
-
-
-class RunsToEnd(Protocol):
-    """What a job needs of the run service."""
-
-    async def run_to_end(
-        self,
-        request: RunRequest,
-        *,
-        budget: Scope | None = None,
-        agent: AgentSpec | None = None,
-        through: Callable[[ModelPort], ModelPort] = ...,
-    ) -> RunResult:
-        """The end of the run of this id: one that has ended is answered from its log, one that is open is gone on
-        with, and one that nobody knows runs in the caller's task from its start.
-
-        Raises `RunLeft`, `JournalLost` and `StoreError` where the run may be open and can be gone on with later,
-        `Draining` where nothing is begun any more, and `HeadraceError` where nothing was created.
-        """
-        ...
-
-    async def cancel(self, run: str) -> object:
-        """Takes an open run away, whoever works at it or nobody."""
-        ...
-
-
-class Ending(Struct, frozen=True):
-    """How an attempt at a job ended. `cancelled` items were begun and taken away.
-
-    One that is `interrupted` has not ended: it is gone on with, and with `again` by this daemon as soon as it can.
-    """
-
-    phase: JobPhase
-    message: str = ""
-    cancelled: int = 0
-    again: bool = False
 
 
 class JobWork:
@@ -215,11 +176,10 @@ class JobWork:
 
     def _request(self, ordinal: int, prompt: str) -> RunRequest:
         record = self._record
-        again = f".{record.attempt}" if record.attempt > 1 else ""
         return RunRequest(
             task=prompt,
             who=record.request.who,
-            run=f"{record.job}.{ordinal}{again}",
+            run=record.run(ordinal),
             tenant=record.request.tenant,
             job=record.job,
             priority=record.priority,
@@ -241,8 +201,9 @@ class JobWork:
             return _failed(item, _TAKEN_AWAY, result.message)
         if not result.ok and result.scope in [scope.name for scope in self._budget.path()]:
             self.stop("stopped", f"its budget is spent: {result.message}", grace=math.inf)
-        if result.unknown_tokens:
-            self._unknown[item.ordinal] = Amounts(tokens=result.unknown_tokens)
+        unknown = Amounts(tokens=result.unknown_tokens, micro_dollars=result.unknown_micro_dollars)
+        if unknown != NOTHING:
+            self._unknown[item.ordinal] = unknown
         return _line(item_result(item, result), result.micro_dollars)
 
     async def _finish(self, result: ItemResult) -> None:
@@ -294,11 +255,6 @@ class JobWork:
         hopeless = self._fuse.failed(error)
         if hopeless is not None:
             self.stop("stopped", hopeless)
-
-
-def may_go_on(error: HeadraceError) -> bool:
-    """Whether this daemon can go on with a job that was left because of this: not where it ends, or another has it."""
-    return not isinstance(error, Draining | Fenced)
 
 
 def _line(result: ItemResult, micro_dollars: int | None) -> JobLine:

@@ -1,7 +1,5 @@
 """How a run comes to exist: what it goes on from, what it is to be, and its first event."""
 
-from collections.abc import Callable
-
 import trio
 from msgspec import Struct
 
@@ -10,16 +8,14 @@ from agents.events import RunCreated
 from agents.log import JournalLost
 from agents.loop import AgentRun
 from agents.origin import Origin
-from agents.port import Journal
 from agents.runtime import DuplicateRun
 from agents.snapshot import RunSnapshot
-from orchestrator.runs.executor import Executor
 from orchestrator.runs.head import Head
 from orchestrator.runs.journal import SessionJournal
+from orchestrator.runs.means import Means
 from orchestrator.runs.plan import RunPlan
 from orchestrator.runs.reading import read_session
 from orchestrator.runs.record import RunRecord
-from orchestrator.store.base import Store
 from orchestrator.store.errors import Conflict, DuplicateSession, SessionBusy, UnknownSession
 
 
@@ -32,20 +28,10 @@ class Going(Struct, frozen=True):
 
 
 class Creation:
-    """Creates runs for one service. `clock` makes a run's own wall clock."""
+    """Creates runs for one service."""
 
-    def __init__(
-        self,
-        store: Store,
-        executor: Executor,
-        *,
-        journal: Callable[[Journal], Journal],
-        clock: Callable[[], Callable[[], float]],
-    ) -> None:
-        self._store = store
-        self._executor = executor
-        self._journal = journal
-        self._clock = clock
+    def __init__(self, means: Means) -> None:
+        self._means = means
 
     async def session(self, session: str, tenant: str) -> Going | None:
         """The session, taken to go on with it; None where there is none yet.
@@ -54,13 +40,13 @@ class Creation:
         where its log cannot be read.
         """
         try:
-            known = await self._store.session(session)
+            known = await self._means.store.session(session)
         except UnknownSession:
             return None
         if known.tenant != tenant:
             raise UnknownSession(f"tenant {tenant} has no session {session}, and the name is taken")
-        view = await self._executor.take(session)
-        snapshot = await read_session(self._store, session)
+        view = await self._means.executor.take(session)
+        snapshot = await read_session(self._means.store, session)
         last = snapshot.last
         if last is None:
             raise UnknownSession(f"session {session} has no run to go on from")
@@ -75,22 +61,23 @@ class Creation:
 
         Raises `DuplicateRun`, `SessionBusy`, `InvalidLimits`, `CannotContinue`, `JournalLost`; nothing exists then.
         """
+        means = self._means
         journal = SessionJournal(
-            self._store,
-            self._executor,
+            means.store,
+            means.executor,
             plan.session,
             plan.flow.tenant,
             rang=record.ring,
             number=0 if going is None else going.number,
             generation=0 if going is None else going.generation,
         )
-        wall = self._clock()
+        wall = means.clock()
         assert record.terms.model is not None
         run = AgentRun(
             plan.agent,
             task if task or going is None else (),
             model=record.terms.model,
-            journal=self._journal(journal),
+            journal=means.journal(journal),
             budget=budget,
             prices=plan.prices,
             run=plan.flow.run,

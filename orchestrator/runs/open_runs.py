@@ -45,10 +45,11 @@ class OpenRuns:
         self.records[record.run] = record
         record.driven = True
 
-    def found(self, record: RunRecord) -> None:
+    def found(self, record: RunRecord) -> RunRecord:
         """An open run that nobody drives."""
         self.records[record.run] = record
         self.busy[record.session] = record.run
+        return record
 
     def driven(self, record: RunRecord) -> None:
         """From here on somebody drives what was found."""

@@ -29,11 +29,9 @@ from orchestrator.views.runs import RunDetail, RunView
 class Terms:
     """What whoever wants a run's result gives it: an agent in place of the one that was asked for, a budget above it in
     place of its tenant's, something around its model.
-
-    `charge` says that the budget has not yet heard of what the run used before it was taken up here.
     """
 
-    __slots__ = ("agent", "budget", "charge", "model", "through")
+    __slots__ = ("agent", "budget", "model", "through")
 
     def __init__(
         self,
@@ -41,12 +39,10 @@ class Terms:
         agent: AgentSpec | None = None,
         budget: Scope | None = None,
         through: Callable[[ModelPort], ModelPort] = lambda port: port,
-        charge: bool = False,
     ) -> None:
         self.agent = agent
         self.budget = budget
         self.through = through
-        self.charge = charge
         self.model: ModelPort | None = None
 
 

@@ -19,6 +19,7 @@ from orchestrator.runs.priorities import PRIORITIES
 from orchestrator.runs.reading import read_session
 from orchestrator.runs.record import RunRecord, Terms
 from orchestrator.store.base import PAGE, CallRow, RunQuery, RunRow, Store
+from orchestrator.store.errors import StoreError
 
 LOOKED_AT: Final = 32
 
@@ -29,15 +30,21 @@ async def open_runs(store: Store, wall: Callable[[], float]) -> list[RunRecord]:
     Raises `StoreError` where the store fails.
     """
     found: list[RunRecord] = []
+    failure: StoreError | None = None
     send, receive = trio.open_memory_channel[RunRecord](0)
     async with trio.open_nursery() as nursery, receive:
         for _ in range(LOOKED_AT):
             nursery.start_soon(_look, store, receive.clone(), wall)
         async with send, aclosing(_rows(store)) as rows:
-            async for row in rows:
-                record = recorded(row)
-                found.append(record)
-                await send.send(record)
+            try:
+                async for row in rows:
+                    record = recorded(row)
+                    found.append(record)
+                    await send.send(record)
+            except StoreError as error:
+                failure = error
+    if failure is not None:
+        raise failure
     await store.ledger.flush()
     found.reverse()
     return found

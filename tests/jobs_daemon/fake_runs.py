@@ -35,6 +35,7 @@ class FakeRuns:
     def __init__(self, answer: Answer | None = None) -> None:
         self.answer = answer or instantly
         self.cancelled: list[str] = []
+        self.charged: list[str] = []
         self.asked: list[RunRequest] = []
         self.budgets: list[Scope | None] = []
         self.live = self.most = 0
@@ -55,6 +56,10 @@ class FakeRuns:
             return await self.answer(request)
         finally:
             self.live -= 1
+
+    async def charge(self, budget: Scope, runs: Iterable[str], *, tenant: str, job: str) -> None:
+        await trio.lowlevel.checkpoint()
+        self.charged += runs
 
     async def cancel(self, run: str) -> None:
         await trio.lowlevel.checkpoint()

@@ -8,7 +8,7 @@ import trio
 import trio.testing
 from msgspec.structs import replace
 
-from agents.budget import Limits, Scope
+from agents.budget import Amounts, Limits, Scope
 from agents.errors import Draining
 from agents.events import CancelRequested, Event, ModelFailed, RunEnded, RunResumed, RunStarted, ToolStarted
 from agents.lifecycle import State
@@ -226,8 +226,8 @@ async def test_a_fenced_executor_leaves_its_runs_and_comes_back(autojump_clock: 
 
 
 async def test_a_job_gets_its_runs_by_id(autojump_clock: Clock) -> None:
-    """What is left open goes on under the job's new budget, which hears what it had used; what ended is answered from
-    the log; what is driven is waited for; what is nobody's is begun.
+    """What is left open goes on under the job's new budget, which hears once and before what all had used; what ended
+    is answered from the log; what is driven is waited for; what is nobody's is begun.
     """
     store = Kept()
 
@@ -245,9 +245,13 @@ async def test_a_job_gets_its_runs_by_id(autojump_clock: Clock) -> None:
     async with daemon(store, resume=False) as second:
         await second.service.resume_rest(jobs=["job"])
         assert second.service.statistics().live == 0
+        other = await second.start(run="job.9", job="other")
+        await second.service.charge(budget, [f"job.{n}" for n in range(1, 10)], tenant="default", job="job")
+        assert (budget.used.tool_calls, budget.used.rounds, budget.unknown) == (2, 3, Amounts())
         again = await second.service.run_to_end(request(1), budget=budget)
         assert again == done
-        assert budget.used.tool_calls == 1
+        assert budget.used.tool_calls == 2
+        await second.service.wait(other)
         results = []
 
         async def drive(ordinal: int) -> None:

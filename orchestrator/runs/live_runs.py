@@ -1,0 +1,132 @@
+"""The tasks that drive runs: how many there may be, what is kept in order when one is over, and how they all end."""
+
+from collections.abc import Collection
+
+import trio
+
+from agents.errors import Draining
+from orchestrator.policy.run_room import RunRoom
+from orchestrator.runs.config import RunsConfig
+from orchestrator.runs.driving import Driving
+from orchestrator.runs.ended_sessions import EndedSessions
+from orchestrator.runs.means import Means
+from orchestrator.runs.open_runs import OpenRuns
+from orchestrator.runs.page import RunStatistics, count_states
+from orchestrator.runs.record import RunRecord
+from orchestrator.runs.taking_up import TakingUp
+
+SHUTTING_DOWN = "the daemon is shutting down"
+
+
+class LiveRuns:
+    """Drives the runs of one service in `nursery`. `room` counts those that take their tenant's places.
+
+    `closed` says that nothing new is taken.
+    """
+
+    def __init__(
+        self, nursery: trio.Nursery, means: Means, books: OpenRuns, taking_up: TakingUp, config: RunsConfig
+    ) -> None:
+        self.closed = False
+        self.room = RunRoom(config.per_tenant, config.in_all)
+        self.ended = EndedSessions(means.store, books.busy)
+        self._nursery = nursery
+        self._means = means
+        self._books = books
+        self._keep_ended = config.keep_ended
+        self._limiter = trio.CapacityLimiter(config.max_live)
+        self._driving = Driving(means.executor, taking_up, self._limiter, again=means.store.durable, wall=means.wall)
+        self._beating = False
+        self._last_words: str | None = None
+        means.executor.on_fence = self._leave_all
+        means.executor.on_cancelled = self._leave_for_good
+
+    def statistics(self) -> RunStatistics:
+        """The open runs at this moment."""
+        return RunStatistics(
+            states=count_states(self._books.records.values()),
+            live=self._books.live,
+            driven=self._limiter.borrowed_tokens,
+            draining=self.closed,
+        )
+
+    def refuse_after_close(self) -> None:
+        """Raises `Draining`."""
+        if self.closed:
+            raise Draining(f"{SHUTTING_DOWN} and starts nothing new")
+
+    def beat(self) -> None:
+        """From here on the store hears that this process is alive."""
+        if not self._beating and self._means.store.durable:
+            self._beating = True
+            self._nursery.start_soon(self._means.executor.run)
+
+    async def begin(self, record: RunRecord) -> None:
+        """Drives a run that was just created, in a task of its own."""
+        try:
+            self._nursery.start_soon(self.drive, record)
+        except RuntimeError:  # the nursery has ended: the run must still get its closing event
+            record.cancel("cancelled", SHUTTING_DOWN, "parent")
+            await self.drive(record)
+            raise
+
+    def resume(self, jobs: Collection[str]) -> int:
+        """Drives what nobody drives, each in a task of its own, but for runs of these jobs; how many that were."""
+        rest = [record for record in self._books.records.values() if not record.driven and record.flow.job not in jobs]
+        for record in rest:
+            self.alone(record)
+        return len(rest)
+
+    def alone(self, record: RunRecord) -> None:
+        """Drives a run that was found open, though its tenant may have no place left."""
+        self._books.driven(record)
+        record.counted = True
+        self.room.admit(record.flow.tenant, trio.current_time())
+        self._nursery.start_soon(self.drive, record)
+
+    async def drive(self, record: RunRecord) -> None:
+        """Drives a run in this task, until it has ended or is left."""
+        if self._last_words is not None and not self._means.store.durable:
+            record.cancel("cancelled", self._last_words, "parent")
+        try:
+            await self._driving.drive(record)
+        finally:
+            record.end(self._means.wall())
+            self._over(record)
+
+    def configure(self, config: RunsConfig) -> None:
+        """Puts other bounds in force."""
+        self._limiter.total_tokens = config.max_live
+        self.room.per_tenant, self.room.in_all = config.per_tenant, config.in_all
+        self._keep_ended = config.keep_ended
+        self.ended.forget(config.keep_ended)
+
+    async def end_all(self, message: str) -> None:
+        """Leaves what can be left open, and takes the rest away with this message; returns when none is driven."""
+        self.closed = True
+        self._last_words = message
+        if self._means.store.durable:
+            self._leave_for_good()
+        else:
+            for record in list(self._books.records.values()):
+                record.cancel("cancelled", message, "parent")
+        await self._books.none_live()
+        await self._means.executor.stop()
+
+    def _over(self, record: RunRecord) -> None:
+        if record.terms.model is not None:
+            self._means.models.ended(record.flow)
+        if record.counted:
+            self.room.leave(record.flow.tenant, trio.current_time())
+        if not self._means.store.durable:
+            self.ended.add(record.session)
+        self._books.over(record)
+        self.ended.forget(self._keep_ended)
+
+    def _leave_for_good(self) -> None:
+        self._driving.leaving = True
+        self._leave_all()
+
+    def _leave_all(self) -> None:
+        for record in list(self._books.records.values()):
+            record.leave()
