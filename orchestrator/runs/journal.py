@@ -1,6 +1,7 @@
 """One run's way into its session's log."""
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from agents.events import Event, RunCreated, RunEnded, RunStarted, decode, encode
 from agents.port import Newcomers
@@ -8,6 +9,9 @@ from orchestrator.runs.executor import Executor
 from orchestrator.runs.head import Head
 from orchestrator.store.base import Batch, RunRow, Store
 from orchestrator.store.errors import Conflict
+
+_TURNING: Final = (RunCreated, RunStarted, RunEnded)
+"""Events that change a run's row in the index."""
 
 
 class SessionJournal:
@@ -65,11 +69,10 @@ class SessionJournal:
         head, first = self.head, events[0]
         if isinstance(first, RunCreated):
             head = Head.of(first, self.number)
-        if head is None:
-            return None, ()
+        if head is None or not any(isinstance(event, _TURNING) for event in events):
+            return head, ()
         head = head.then(events)
-        turning = any(isinstance(event, RunCreated | RunStarted | RunEnded) for event in events)
-        return head, (head.row(),) if turning else ()
+        return head, (head.row(),)
 
     async def _newcomers(self, last: int) -> list[Event]:
         events: list[Event] = []

@@ -129,11 +129,13 @@ class Desk:
             self._token.run_sync_soon(function, *args)
 
     def _deliver(self, group: list[Work]) -> None:
+        reschedule, value_of = trio.lowlevel.reschedule, outcome.Value
         for work in group:
-            if work.task is not None:
-                task, work.task = work.task, None
+            task = work.task
+            if task is not None:
+                work.task = None
                 error = work.error
-                trio.lowlevel.reschedule(task, outcome.Value(work.value) if error is None else outcome.Error(error))
+                reschedule(task, value_of(work.value) if error is None else outcome.Error(error))
             elif work.error is not None and work.failed is not None:
                 work.failed(work.error)
         if self._then is not None:

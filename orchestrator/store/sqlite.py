@@ -11,10 +11,10 @@ before its commit. A log that is torn behind its last commit is as if that tail 
 import os
 import sqlite3
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from orchestrator.lockfile import Held, hold
 from orchestrator.store import sqlite_moves, sqlite_prune, sqlite_read
@@ -162,10 +162,11 @@ class SqliteStore:
         await self._writer.aclose()
         self._bells.ring_all()
 
-    async def _move(self, move: Callable[[Group], T], session: str = "", batch: Batch | None = None) -> T:
-        creates = () if batch is None else tuple(row.run for row in created_by(batch))
-        result: T = await self._writer.do(Work(move, session=session, creates=creates, own=True))
-        return result
+    def _move(
+        self, move: Callable[[Group], T], session: str = "", batch: Batch | None = None
+    ) -> Coroutine[Any, Any, T]:
+        creates = tuple(row.run for row in created_by(batch)) if batch is not None and batch.runs else ()
+        return self._writer.do(Work(move, session=session, creates=creates, own=True))
 
     def _ring(self, works: list[Work]) -> None:
         if len(self._bells):

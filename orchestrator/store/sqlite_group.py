@@ -1,12 +1,8 @@
-"""One transaction of the writer: what its moves append is gathered, and written in few statements at the end.
-
-Every row that SQLite takes by itself hands the interpreter's lock over, and a busy event loop gives it back after 5 ms;
-so rows go into statements of many rows each. Their numbers of rows are powers of two, so that few are ever compiled.
-"""
+"""One transaction of the writer: what its moves append is gathered, and written in few statements at the end."""
 
 import hashlib
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -15,12 +11,10 @@ from orchestrator.store.base import Batch, RunRow
 from orchestrator.store.errors import UnknownSession
 from orchestrator.store.rules import created_by, duplicate_run, must_be_of
 from orchestrator.store.sqlite_heads import Head, Heads
+from orchestrator.store.sqlite_insert import insert
 
 BLOB_BYTES: Final = 131_072
 """Longer records are kept beside the log."""
-
-_VALUES: Final = 32_766
-"""How many values one statement may have, by SQLite's default."""
 
 _SESSIONS: Final = (
     "INSERT INTO sessions (id, name, tenant, generation, holder, created) VALUES ",
@@ -105,6 +99,8 @@ class Group:
 
     def check_runs(self, batch: Batch) -> None:
         """Refuses a batch that creates a run which exists."""
+        if not batch.runs:
+            return
         must_be_of(batch)
         for row in created_by(batch):
             if row.run in self._known:
@@ -164,7 +160,7 @@ class Group:
             ):
                 if rows:
                     self._begin()
-                    _insert(self._raw, statement, rows)
+                    insert(self._raw, statement, rows)
         except Exception as error:
             raise FlushFailed(error) from error
         self._sessions.clear()
@@ -191,21 +187,3 @@ class Group:
     def _begin(self) -> None:
         if not self._raw.in_transaction:
             self._raw.execute("BEGIN IMMEDIATE")
-
-
-def _insert(connection: sqlite3.Connection, statement: tuple[str, str], rows: list[tuple[Any, ...]]) -> None:
-    head, tail = statement
-    width = len(rows[0])
-    line = "(" + ", ".join("?" * width) + ")"
-    for part in _parts(rows, _VALUES // width):
-        values = [value for row in part for value in row]
-        connection.execute(head + ", ".join([line] * len(part)) + tail, values)
-
-
-def _parts(rows: list[tuple[Any, ...]], most: int) -> Iterator[list[tuple[Any, ...]]]:
-    """The rows in parts of a power of two each, the greatest first."""
-    at = 0
-    while at < len(rows):
-        size = 1 << min(len(rows) - at, most).bit_length() - 1
-        yield rows[at : at + size]
-        at += size

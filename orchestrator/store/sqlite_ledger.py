@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from orchestrator.store.base import PAGE, CallRow, SentRow, SpentRow
 from orchestrator.store.ledger_rows import COLUMNS, LOST, Outbox, fit_to_keep
+from orchestrator.store.sqlite_insert import insert
 
 T = TypeVar("T")
 
@@ -50,10 +51,11 @@ CREATE TRIGGER IF NOT EXISTS calls_counted AFTER INSERT ON calls BEGIN {_count("
 CREATE TRIGGER IF NOT EXISTS calls_recounted AFTER UPDATE ON calls BEGIN {_count("old", "-")} {_count("new", "+")} END;
 """
 
-_UPSERT: Final = f"""
-INSERT INTO calls ({", ".join(COLUMNS)}) VALUES ({", ".join("?" * len(COLUMNS))})
-ON CONFLICT (key) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in COLUMNS[1:])} WHERE ended IS NULL
-"""
+_UPSERT: Final = (
+    f"INSERT INTO calls ({', '.join(COLUMNS)}) VALUES ",
+    f" ON CONFLICT (key) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in COLUMNS[1:])}"
+    " WHERE ended IS NULL",
+)
 
 _SENT: Final = """
 SELECT backend, endpoint, tenant, at, sum(calls), sum(open), sum(input), sum(cached), sum(output),
@@ -155,4 +157,4 @@ class SqliteLedger:
 
 
 def _keep(connection: sqlite3.Connection, rows: Sequence[CallRow]) -> None:
-    connection.executemany(_UPSERT, [fit_to_keep(row) for row in rows])
+    insert(connection, _UPSERT, [fit_to_keep(row) for row in rows])
