@@ -141,7 +141,7 @@ class OpenFiles:
         except OSError as error:
             raise storage_error(folder.inputs, "cannot be read", error) from error
         try:
-            self.results = os.open(folder.results, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            self.results = os.open(folder.results, os.O_WRONLY | os.O_CLOEXEC)
         except OSError as error:
             os.close(self.inputs)
             raise storage_error(folder.results, "cannot be written", error) from error

@@ -9,13 +9,14 @@ Everything here blocks, and is meant for a thread.
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from orchestrator.jobs.lines import BLOCK
-from orchestrator.jobs.outputs import OutputError, write_whole
+from orchestrator.jobs.outputs import OutputError
 from orchestrator.jobs.record import JobLine
 
 
@@ -102,25 +103,38 @@ def find_lines(path: Path, start: int, most: int) -> FoundLines:
 
 
 class ResultFile:
-    """The results file of a live job, appended to in the order of the log.
+    """The results file of a live job, written in the order of the log, from the byte `at` on.
 
-    A line goes into the page cache, which does not block. Behind one that could not be written no other is, or the
-    file would no longer be a beginning of what it should be.
+    A line goes into the page cache, which does not block, and to the place that the log gives it: a daemon that was
+    stopped, and wakes when another one has gone on, writes what is there already. Behind one that could not be written
+    no other is, or the file would no longer be a beginning of what it should be.
     """
 
-    __slots__ = ("_broken", "_fd", "_path")
+    __slots__ = ("_at", "_broken", "_fd", "_path")
 
-    def __init__(self, fd: int, path: Path) -> None:
+    def __init__(self, fd: int, path: Path, at: int) -> None:
         self._fd = fd
         self._path = path
+        self._at = at
         self._broken = False
 
     def append(self, data: bytes) -> None:
         """Raises `OutputError`, from then on at every call."""
         if self._broken:
             raise OutputError(f"{self._path}: it can no longer be written")
+        end = self._at
         try:
-            write_whole(self._fd, data)
+            while data:
+                written = os.pwrite(self._fd, data, end)
+                data, end = data[written:], end + written
         except OSError as error:
             self._broken = True
+            self._cut(end)
             raise OutputError(f"{self._path}: {(error.strerror or str(error)).lower()}") from error
+        self._at = end
+
+    def _cut(self, end: int) -> None:
+        """Takes the beginning of a line away, unless more is behind it."""
+        with suppress(OSError):
+            if os.fstat(self._fd).st_size == end:
+                os.ftruncate(self._fd, self._at)

@@ -135,7 +135,7 @@ class JobWork:
         skip = self.table.is_over
         async with OpenFiles(self._folder, self._limiter) as files:
             self._tail = InputTail(files.inputs, self._spool, skip, limiter=self._limiter)
-            self._file = ResultFile(files.results, self._folder.results)
+            self._file = ResultFile(files.results, self._folder.results, self._results.size)
             spec = JobSpec(
                 record.job,
                 Template(record.request.prompt),

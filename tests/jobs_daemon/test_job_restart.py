@@ -257,13 +257,13 @@ async def test_a_disk_that_takes_nothing_refuses_new_jobs(tmp_path: Path, monkey
 
 async def test_results_that_cannot_be_written_end_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that is full under the results ends the job with that message; a retry adds the lines it lacks."""
-    write = os.write
+    write = os.pwrite
     full = False
 
-    def limited(fd: int, data: bytes) -> int:
+    def limited(fd: int, data: bytes, offset: int) -> int:
         if full and b'"ordinal"' in bytes(data):
             raise OSError(errno.ENOSPC, "No space left on device")
-        return write(fd, data)
+        return write(fd, data, offset)
 
     async def fills_up(request: RunRequest) -> RunResult:
         nonlocal full
@@ -271,7 +271,7 @@ async def test_results_that_cannot_be_written_end_the_job(tmp_path: Path, monkey
         full = task(request) >= 4
         return ended(request)
 
-    monkeypatch.setattr(os, "write", limited)
+    monkeypatch.setattr(os, "pwrite", limited)
     runs = FakeRuns(fills_up)
     async with serving(tmp_path, runs) as service:
         await service.create(replace(REQUEST, workers=1))
