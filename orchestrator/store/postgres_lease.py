@@ -3,7 +3,8 @@
 The table has one row: who leads, until when by the server's clock, and an epoch that rises with each new leader.
 Every group that a leader writes checks the epoch in its own transaction, under a lock that a take-over waits for. So
 however late an old leader wakes, it can write nothing after the new one has begun. A take-over also drops the old
-leader as an executor: nothing of it is left to wait for.
+leader as an executor: nothing of it is left to wait for. Where a leader was stopped in the middle of a transaction,
+its connection holds that lock for as long as it stands still; once its lease has run out, such connections are ended.
 
 A leader renews three times in a lease's time. When that has not worked until a sixth of it is left, it stops by
 itself. One that stands by asks again when the lease it saw runs out, or when the leader says that it goes; it polls
@@ -14,8 +15,11 @@ import time
 from contextlib import suppress
 from typing import Final
 
+import msgspec
+import psycopg
 import trio
 from msgspec import Struct
+from psycopg import sql
 
 from orchestrator.store.bells import Bells
 from orchestrator.store.errors import StoreAway, StoreError
@@ -28,10 +32,19 @@ BELL: Final = ""
 
 _RELEASE_SECONDS: Final = 5.0
 _AGAIN_SECONDS: Final = 1.0
+_AGAIN_SOON_SECONDS: Final = 0.05
 
 _LOOK: Final = (
     "SELECT holder, epoch, CASE WHEN until > clock_timestamp()"
     " THEN extract(epoch FROM until - clock_timestamp())::float8 ELSE 0.0 END FROM daemon"
+)
+_STALLED_SECONDS: Final = 1.0
+"""How long another's transaction may be in the way of a take-over. What a leader writes takes a small part of that."""
+
+_END_STALLED: Final = (
+    "SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_stat_activity USING (pid)"
+    " WHERE relation = 'daemon'::regclass AND mode = 'RowShareLock' AND granted AND pid <> pg_backend_pid()"
+    " AND xact_start < clock_timestamp() - make_interval(secs => %s)"
 )
 _UNTIL: Final = "until = clock_timestamp() + make_interval(secs => %s)"
 
@@ -105,7 +118,17 @@ class DaemonLease:
 
     def _take(self, link: Link) -> Leader:
         self._asked = time.monotonic()  # the server may have been away since the question was handed over
+        try:
+            return self._take_in_turn(link)
+        except psycopg.errors.LockNotAvailable:
+            leader = look(link)
+            if leader.seconds <= 0:
+                link.execute(_END_STALLED, [_STALLED_SECONDS])
+            return msgspec.structs.replace(leader, seconds=max(leader.seconds, _AGAIN_SOON_SECONDS))
+
+    def _take_in_turn(self, link: Link) -> Leader:
         with link.transaction():
+            link.execute(sql.SQL("SET LOCAL lock_timeout TO {}").format(sql.Literal(f"{_STALLED_SECONDS:g}s")))
             link.execute("SELECT 1 FROM daemon FOR UPDATE")
             leader = look(link)
             if leader.seconds > 0 and leader.holder != self._holder:
