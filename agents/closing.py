@@ -7,7 +7,7 @@ from agents.lifecycle import TERMINAL_STATE, State, StopReason
 from agents.log import JournalLost
 from agents.open_calls import answer_the_rest, settle_left_open
 from agents.open_step import OpenStep
-from agents.result import NEXT_STEPS, RunResult, Stop
+from agents.result import NEXT_STEPS, RunResult, Stop, at_most
 from agents.run_state import RunState
 
 _SHARED = set(RunEnded.__struct_fields__) & set(RunResult.__struct_fields__)
@@ -71,7 +71,7 @@ def result_of(state: RunState, stop: Stop) -> RunResult:
         usage=state.usage,
         micro_dollars=state.micro_dollars,
         unknown_tokens=state.scope.unknown.tokens,
-        unknown_micro_dollars=state.scope.unknown.micro_dollars,
+        unknown_micro_dollars=at_most(state.micro_dollars, state.scope.used, state.scope.unknown),
         rounds=state.rounds,
         tool_calls=state.tool_calls,
         unknown_effects=tuple(state.unknown_effects),

@@ -14,7 +14,7 @@ from agents.errors import HeadraceError
 from agents.events import VERSION, Event, RunCreated, UnknownEvent
 from agents.folding import BrokenLog, Folding, raised, step_messages
 from agents.messages import Message
-from agents.result import RunResult
+from agents.result import RunResult, at_most
 from agents.snapshot import RunSnapshot, SessionSnapshot
 
 __all__ = ["BrokenLog", "StillOpen", "fold", "raised", "result_of", "transcript"]
@@ -83,6 +83,6 @@ def result_of(run: RunSnapshot) -> RunResult:
         **{field: getattr(ended, field) for field in shared},
         agent=run.created.agent,
         unknown_tokens=run.unknown.tokens,
-        unknown_micro_dollars=run.unknown.micro_dollars,
+        unknown_micro_dollars=at_most(ended.micro_dollars, run.used, run.unknown),
         messages=transcript(run),
     )

@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from agents.budget import Exhausted
+from agents.budget import Amounts, Exhausted
 from agents.events import NextStep
 from agents.lifecycle import State, StopReason
 from agents.messages import Message, Usage
@@ -58,9 +58,9 @@ class RunResult(Struct, frozen=True, kw_only=True):
 
     `answer` is the final answer of a completed run, `partial` the last words of any other. Where a limit stopped it,
     `limit` of `scope` allowed `allowed`, and `observed` was spent. `micro_dollars` is None where a part of the cost is
-    unknown; `unknown_tokens` and `unknown_micro_dollars` may have been spent without the provider saying so.
-    `unknown_effects` are the keys of tool calls that were cut off in the middle: look before repeating them. `messages`
-    is the whole transcript.
+    unknown, and then all of it, where there is a price, at most `unknown_micro_dollars`; `unknown_tokens` may have been
+    spent without the provider saying so. `unknown_effects` are the keys of tool calls that were cut off in the middle:
+    look before repeating them. `messages` is the whole transcript.
     """
 
     run: str
@@ -88,3 +88,8 @@ class RunResult(Struct, frozen=True, kw_only=True):
     def ok(self) -> bool:
         """Whether the run completed."""
         return self.state is State.COMPLETED
+
+
+def at_most(micro_dollars: int | None, used: Amounts, unknown: Amounts) -> int:
+    """What a run of unknown cost has cost at most; 0 where its cost is known."""
+    return used.micro_dollars + unknown.micro_dollars if micro_dollars is None else 0

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
+import msgspec
 import structlog
 import trio
 
@@ -16,8 +17,10 @@ from orchestrator.jobs.events import JobEnded
 from orchestrator.jobs.fold import JobFold
 from orchestrator.jobs.fuse import Fuse
 from orchestrator.jobs.log import JobLog
+from orchestrator.jobs.open_runs import cancel_open
 from orchestrator.jobs.ports import RunsToEnd
 from orchestrator.jobs.work import JobWork
+from orchestrator.store.base import Store
 from orchestrator.store.errors import StoreError
 
 SHUTTING_DOWN: Final = "the daemon is shutting down"
@@ -43,6 +46,7 @@ class JobDriver:
         nursery: trio.Nursery,
         *,
         runs: RunsToEnd,
+        store: Store,
         on_weight: SetWeight,
         attempts: int,
         wall: Callable[[], float],
@@ -51,19 +55,15 @@ class JobDriver:
     ) -> None:
         self._nursery = nursery
         self._runs = runs
+        self._store = store
         self._on_weight = on_weight
         self._attempts = attempts
         self._wall = wall
         self._limiter = limiter
         self._go_on = go_on
 
-    def start(
-        self, entry: JobEntry, log: JobLog, fold: JobFold, agent: AgentSpec, budget: Scope, *, left: int = 0
-    ) -> None:
-        """Begins the attempt that the job's record names, or goes on with it, behind what `fold` knows.
-
-        `left` runs of it were taken away meanwhile.
-        """
+    def start(self, entry: JobEntry, log: JobLog, fold: JobFold, agent: AgentSpec, budget: Scope) -> None:
+        """Begins the attempt that the job's record names, or goes on with it, behind what `fold` knows."""
         record = entry.record
         work = JobWork(
             record,
@@ -80,7 +80,7 @@ class JobDriver:
             wall=self._wall,
         )
         if fold.ending is not None:
-            work.stop(fold.ending.phase, fold.ending.message, left=left)
+            work.stop(fold.ending.phase, fold.ending.message)
         entry.begin(work)
         self._weigh(entry, record.request.weight)
         self._nursery.start_soon(self._drive, entry, work, name=f"job {record.job}")
@@ -124,15 +124,18 @@ class JobDriver:
     async def _close(self, entry: JobEntry, work: JobWork, ending: Ending) -> Ending:
         """Writes the end into the log, where it is one; what it is where the log takes nothing."""
         if ending.phase != "interrupted":
-            ended = JobEnded(
-                at=self._wall(),
-                phase=ending.phase,
-                message=ending.message,
-                cancelled=ending.cancelled,
-                gathered=work.table.summary(),
-            )
             try:
-                await work.log.append(ended)
+                more = await cancel_open(self._store, self._runs, entry.record, work.left)
+                ending = msgspec.structs.replace(ending, cancelled=ending.cancelled + more)
+                await work.log.append(
+                    JobEnded(
+                        at=self._wall(),
+                        phase=ending.phase,
+                        message=ending.message,
+                        cancelled=ending.cancelled,
+                        gathered=work.table.summary(),
+                    )
+                )
             except StoreError as error:
                 ending = Ending("interrupted", error.message, ending.cancelled, again=may_go_on(error))
         if ending.again:

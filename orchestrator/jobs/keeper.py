@@ -7,7 +7,6 @@ up finds out what was.
 
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Final
 
 import structlog
 import trio
@@ -22,16 +21,14 @@ from orchestrator.jobs.errors import JobStorageError
 from orchestrator.jobs.events import AttemptStarted, InputsComplete, JobEnded, JobRemoved
 from orchestrator.jobs.fold import JobFold
 from orchestrator.jobs.log import JobLog
+from orchestrator.jobs.open_runs import cancel_open
 from orchestrator.jobs.ports import RunsToEnd
 from orchestrator.jobs.record import OPEN_PHASES, JobRecord
 from orchestrator.jobs.recovery import Recovery, TakenUp
-from orchestrator.store.base import RunQuery, Store
+from orchestrator.store.base import Store
 from orchestrator.store.errors import StoreError, UnknownSession
 from orchestrator.views.jobs import LIVE_PHASES
 from orchestrator.views.runs import AgentChoice
-
-PAGE: Final = 200
-"""Open runs of a job looked at together."""
 
 _log = structlog.get_logger("headrace.jobs")
 
@@ -134,7 +131,8 @@ class JobKeeper:
 
     async def give_up(self, entry: JobEntry, message: str) -> None:
         """Ends a job that was left, and takes away its open runs."""
-        cancelled = await self._cancel_runs(entry)
+        with _storing():
+            cancelled = await cancel_open(self._store, self._runs, entry.record)
         event = JobEnded(
             at=self._wall(), phase="cancelled", message=message, cancelled=cancelled, gathered=entry.record.summary
         )
@@ -165,34 +163,18 @@ class JobKeeper:
     async def _resume(self, entry: JobEntry, taken: TakenUp) -> None:
         try:
             agent = self._agent(entry.record.request.who)
-            left = 0 if taken.fold.ending is None else await self._cancel_runs(entry)
             with _storing():
                 budget = await self._budgets.restored(entry.record, taken.fold, entry.spool.durable.lines)
         except HeadraceError as error:
             entry.stand(phase="interrupted", message=error.message, ended=self._wall())
             await self._leave(entry, taken.log)
             raise
-        self._driver.start(entry, taken.log, taken.fold, agent, budget, left=left)
+        self._driver.start(entry, taken.log, taken.fold, agent, budget)
 
     async def _leave(self, entry: JobEntry, log: JobLog) -> None:
         with suppress(StoreError):
             await log.release()
         await entry.save()
-
-    async def _cancel_runs(self, entry: JobEntry) -> int:
-        """Takes away the runs that the job's earlier daemon left open; how many there were."""
-        record = entry.record
-        cancelled, before = 0, 0
-        with _storing():
-            while True:
-                query = RunQuery(tenant=record.request.tenant, job=entry.job, open=True, before=before, size=PAGE)
-                rows = (await self._store.runs(query)).rows
-                for row in rows:
-                    await self._runs.cancel(row.run)
-                cancelled += len(rows)
-                if len(rows) < PAGE:
-                    return cancelled
-                before = rows[-1].number
 
     @asynccontextmanager
     async def _log(self, entry: JobEntry) -> AsyncGenerator[JobLog | None, None]:

@@ -73,9 +73,11 @@ class JobService:
         self._wall = wall
         self._limiter = trio.CapacityLimiter(THREADS)
         self._shelf = JobShelf(data_dir / "jobs", self._limiter)
+        kept = MemoryStore(wall) if store is None else store
         driver = JobDriver(
             nursery,
             runs=runs,
+            store=kept,
             on_weight=on_weight,
             attempts=attempts,
             wall=wall,
@@ -83,7 +85,7 @@ class JobService:
             go_on=self._go_on,
         )
         self._keeper = JobKeeper(
-            MemoryStore(wall) if store is None else store,
+            kept,
             driver,
             runs=runs,
             budgets=JobBudgets(runs, parent, wall),

@@ -51,7 +51,7 @@ _log = structlog.get_logger("headrace.jobs")
 
 
 class JobWork:
-    """One attempt. Call `run` once; the rest may be used while it runs."""
+    """One attempt. Call `run` once; the rest may be used while it runs. `left` are runs that it left open."""
 
     def __init__(
         self,
@@ -72,6 +72,7 @@ class JobWork:
         self.table = table
         self.log = log
         self.finished = 0
+        self.left: set[str] = set()
         self.stopping: Ending | None = None
         self._record = record
         self._folder = folder
@@ -113,13 +114,13 @@ class JobWork:
         """Items taken that have left no line."""
         return 0 if self._tail is None else self._tail.taken - self.finished
 
-    def stop(self, phase: JobPhase, message: str, *, grace: float = 0.0, again: bool = False, left: int = 0) -> None:
+    def stop(self, phase: JobPhase, message: str, *, grace: float = 0.0, again: bool = False) -> None:
         """Takes no more items, gives live runs `grace` seconds. The first call's phase and message stand.
 
-        `left` items were begun by an earlier daemon and are taken away; `again` is `Ending`'s.
+        `again` is `Ending`'s.
         """
         if not self.is_stopping:
-            self.stopping = Ending(phase, message, left, again)
+            self.stopping = Ending(phase, message, again=again)
             self._results.changed.ring()
         if self._job is not None:
             self._job.stop(message, grace=grace)
@@ -189,6 +190,7 @@ class JobWork:
         try:
             result = await self._runs.run_to_end(request, budget=self._budget, agent=self._agent, through=self._watched)
         except (Draining, RunLeft, JournalLost, StoreError) as error:
+            self.left.add(request.run)
             self.stop("interrupted", error.message, grace=math.inf, again=may_go_on(error))
             return _failed(item, _TAKEN_AWAY, error.message)
         except HeadraceError as error:
