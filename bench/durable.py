@@ -56,7 +56,7 @@ def measure_durable(
     Raises `NotStarted`, `OSError`, `StoreError`.
     """
     disk = look_at(folder)
-    on_progress(f"{folder} is on {disk.file_system}: a sync costs {disk.sync_us:.0f} us")
+    on_progress(f"{folder} is on {disk.file_system}: a sync costs {disk.sync_us:.0f} us at present")
     appends, path, resume = None, None, None
     if "appends" in parts:
         appends = measure_appends(

@@ -45,7 +45,7 @@ BATCHES: Final = ((1,), (1, 2, 3))
 class AppendsResult(Struct, frozen=True):
     """One number of appenders, whose batches have so many events in turn.
 
-    Medians of the repeats; ratios are to the baseline's events in the same repeat.
+    Medians of the repeats; ratios are to the baseline's events just before.
     """
 
     appenders: int
@@ -75,38 +75,40 @@ def measure_appends(
 ) -> AppendsReport:
     """Every number of appenders beside the baseline. Files go below `folder` and are removed. Blocks; bounded."""
     thresholds = gc.get_threshold()
-    plain: list[float] = []
-    stored: dict[_Case, list[tuple[float, float]]] = {(n, sizes): [] for n in appenders for sizes in BATCHES}
+    cases: dict[_Case, list[_Pair]] = {(number, sizes): [] for number in appenders for sizes in BATCHES}
     try:
         for repeat in range(repeats):
-            plain.append(_plain(folder, alone))
-            told = [f"plain {plain[-1]:,.0f}/s"]
-            for (number, sizes), speeds in stored.items():
+            told: list[str] = []
+            for (number, sizes), pairs in cases.items():
                 each = max(1, appends // number) if number > 1 else alone
-                speeds.append(_stored(folder, number, sizes, each))
-                told.append(f"{number:,} x {'-'.join(map(str, sizes))}: {speeds[-1][0]:,.0f}")
+                # A disk has moods, so each case is held against a baseline taken just before it.
+                pairs.append((_plain(folder, alone), *_stored(folder, number, sizes, each)))
+                told.append(
+                    f"{number:,} x {'-'.join(map(str, sizes))}: {pairs[-1][1]:,.0f} (plain {pairs[-1][0]:,.0f})"
+                )
             on_progress(f"events/s, repeat {repeat + 1}/{repeats}: {', '.join(told)}")
     finally:
         gc.set_threshold(*thresholds)
     return AppendsReport(
-        plain_per_second=statistics.median(plain),
+        plain_per_second=statistics.median(plain for pairs in cases.values() for plain, _, _ in pairs),
         record_bytes=sum(map(len, RECORDS)) // len(RECORDS),
-        results=[_result(case, speeds, plain) for case, speeds in stored.items()],
+        results=[_result(case, pairs) for case, pairs in cases.items()],
     )
 
 
 _Case = tuple[int, tuple[int, ...]]
+_Pair = tuple[float, float, float]
+"""Events a second of the baseline, then events and appends a second through the store."""
 
 
-def _result(case: _Case, speeds: Sequence[tuple[float, float]], plain: Sequence[float]) -> AppendsResult:
-    pairs = list(zip(speeds, plain, strict=True))
+def _result(case: _Case, pairs: Sequence[_Pair]) -> AppendsResult:
     return AppendsResult(
         appenders=case[0],
         batches=case[1],
-        events_per_second=statistics.median(events for events, _ in speeds),
-        appends_per_second=statistics.median(appends for _, appends in speeds),
-        events_ratio=statistics.median(events / base for (events, _), base in pairs),
-        appends_ratio=statistics.median(appends / base for (_, appends), base in pairs),
+        events_per_second=statistics.median(events for _, events, _ in pairs),
+        appends_per_second=statistics.median(appends for _, _, appends in pairs),
+        events_ratio=statistics.median(events / plain for plain, events, _ in pairs),
+        appends_ratio=statistics.median(appends / plain for plain, _, appends in pairs),
     )
 
 
