@@ -98,7 +98,8 @@ def _life(path: Path, runs: int, how: str) -> Lived:
     """One process from its start to SIGKILL, which comes when all its runs wait for their model."""
     command = [sys.executable, "-m", "bench.durable_resume", str(path), str(runs), how]
     with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said)
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said)
+        assert process.stdin is not None
         assert process.stdout is not None
         try:
             line = _line(process.stdout, PATIENCE)
@@ -106,6 +107,7 @@ def _life(path: Path, runs: int, how: str) -> Lived:
             with suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
             process.wait()
+            process.stdin.close()
             process.stdout.close()
         if not line:
             said.seek(0)
@@ -129,10 +131,19 @@ def _line(stream: IO[bytes], seconds: float) -> bytes:
 
 async def _live(path: Path, runs: int, how: str) -> None:
     """Starts so many runs, or resumes those that there are; says how long it took; stays until it is killed."""
-    began = time.perf_counter()
-    async with open_sqlite(path) as store:
-        opened = time.perf_counter() - began
-        await _work(store, runs, opened, starts=how == "start")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_end_with_parent)
+        began = time.perf_counter()
+        async with open_sqlite(path) as store:
+            opened = time.perf_counter() - began
+            await _work(store, runs, opened, starts=how == "start")
+
+
+async def _end_with_parent() -> None:
+    """Ends this process at once when whoever started it has gone, however it went."""
+    async with trio.lowlevel.FdStream(os.dup(0)) as never_written:
+        await never_written.receive_some()
+    os._exit(1)
 
 
 async def _work(store: SqliteStore, runs: int, opened: float, *, starts: bool) -> None:

@@ -1,6 +1,8 @@
 """The benchmark of durable runs, small: what it measures and what it says."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,17 @@ def test_a_process_that_fails_is_an_error_with_its_words(tmp_path: Path, monkeyp
     monkeypatch.setattr("bench.durable_resume.Path", lambda own: Path(own) / "no such folder")
     with pytest.raises(NotStarted, match="no such file"):
         measure_resume(1, folder=tmp_path, repeats=1)
+
+
+def test_a_process_ends_when_nobody_holds_its_input(tmp_path: Path) -> None:
+    """Where the benchmark itself is killed, the process that waits to be killed by it goes as well."""
+    command = [sys.executable, "-m", "bench.durable_resume", str(tmp_path / "store.sqlite"), "1", "start"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        process.stdin.close()
+        assert process.wait(10) == 1
 
 
 def test_the_file_system_is_the_one_that_the_folder_is_on(tmp_path: Path) -> None:
