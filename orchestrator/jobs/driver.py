@@ -140,8 +140,9 @@ class JobDriver:
                 ending = Ending("interrupted", error.message, ending.cancelled, again=may_go_on(error))
         if ending.again:
             _log.warning("a job is left, and gone on with later", job=entry.job, why=ending.message)
-        with suppress(StoreError):
-            await work.log.release()
+        if ending.phase != "interrupted":
+            with suppress(StoreError):
+                await work.log.release()
         return ending
 
     async def _later(self, entry: JobEntry, progress: bool) -> None:

@@ -99,7 +99,9 @@ class JobKeeper:
         if taken.fold.live:
             await self._resume(entry, taken)
         else:
-            await self._leave(entry, taken.log)
+            with suppress(StoreError):
+                await taken.log.release()
+            await entry.save()
         return True
 
     async def retry(self, entry: JobEntry, agent: AgentSpec) -> None:
@@ -124,7 +126,7 @@ class JobKeeper:
             if entry.work is not None:
                 await entry.work.append(event)
                 return
-            async with self._log(entry) as log:
+            async with self._log(entry, over=entry.record.phase not in OPEN_PHASES) as log:
                 if log is not None:
                     await log.append(event)
                     entry.stand(events=log.last)
@@ -137,7 +139,7 @@ class JobKeeper:
             at=self._wall(), phase="cancelled", message=message, cancelled=cancelled, gathered=entry.record.summary
         )
         with _storing(), trio.CancelScope(shield=True):
-            async with self._log(entry) as log:
+            async with self._log(entry, over=True) as log:
                 if log is not None:
                     await log.append(event)
                     entry.stand(events=log.last)
@@ -147,7 +149,7 @@ class JobKeeper:
     async def removed(self, entry: JobEntry) -> None:
         """Writes into the log that the job is gone."""
         with _storing(), trio.CancelScope(shield=True):
-            async with self._log(entry) as log:
+            async with self._log(entry, over=True) as log:
                 if log is not None:
                     await log.append(JobRemoved(at=self._wall(), attempt=entry.record.attempt))
 
@@ -167,18 +169,18 @@ class JobKeeper:
                 budget = await self._budgets.restored(entry.record, taken.fold, entry.spool.durable.lines)
         except HeadraceError as error:
             entry.stand(phase="interrupted", message=error.message, ended=self._wall())
-            await self._leave(entry, taken.log)
+            await entry.save()
             raise
         self._driver.start(entry, taken.log, taken.fold, agent, budget)
 
-    async def _leave(self, entry: JobEntry, log: JobLog) -> None:
-        with suppress(StoreError):
-            await log.release()
-        await entry.save()
+    async def announce(self) -> None:
+        """From here on the logs of jobs that have not ended stay in the store."""
+        with _storing():
+            await JobLog.announce(self._store)
 
     @asynccontextmanager
-    async def _log(self, entry: JobEntry) -> AsyncGenerator[JobLog | None, None]:
-        """The log of a job that is not live; None where it has none any more."""
+    async def _log(self, entry: JobEntry, *, over: bool) -> AsyncGenerator[JobLog | None, None]:
+        """The log of a job that is not live, and afterwards `over`, or not; None where it has none any more."""
         try:
             log = await JobLog.take(self._store, entry.job)
         except UnknownSession:
@@ -188,7 +190,8 @@ class JobKeeper:
             yield log
         finally:
             with trio.CancelScope(shield=True), suppress(StoreError):
-                await log.release()
+                if over:
+                    await log.release()
 
 
 @contextmanager

@@ -16,9 +16,12 @@ from orchestrator.store.errors import Conflict, StoreError, UnknownSession
 
 HOLDER: Final = "jobs"
 """Which executor holds the logs of jobs. Only the one active daemon of a store works at jobs, so a daemon that follows
-another is the same executor with a later generation, and need not wait until the earlier one counts as dead."""
+another is the same executor with a later generation, and need not wait until the earlier one counts as dead.
 
-LEASE: Final = 30.0
+So nobody is kept out by how long it counts as alive, and it always does: what it holds is never pruned. It lets go of a
+log when the job has ended, and not before."""
+
+LEASE: Final = 100 * 365 * 86_400.0
 READ: Final = 200
 """Events read at once: a result may be long."""
 
@@ -52,10 +55,15 @@ class JobLog:
     def __repr__(self) -> str:
         return f"<JobLog {self._session} at {self.last}, {len(self._waiting)} waiting>"
 
+    @staticmethod
+    async def announce(store: Store) -> None:
+        """From here on logs of jobs that have not ended stay, whoever prunes the store."""
+        await store.beat(HOLDER, LEASE)
+
     @classmethod
     async def begin(cls, store: Store, job: str, tenant: str, events: Sequence[JobEvent], after: int = 0) -> "JobLog":
         """Makes the log with its first events, or takes one that there is with others behind `after`."""
-        await store.beat(HOLDER, LEASE)
+        await cls.announce(store)
         session = session_of(job)
         records = tuple(encode(event) for event in events)
         batch = Batch(session=session, id=secrets.token_hex(8), after=after, records=records)
@@ -65,7 +73,7 @@ class JobLog:
     @classmethod
     async def take(cls, store: Store, job: str) -> "JobLog":
         """Takes a log that there is: whoever had it before appends nothing any more. Raises `UnknownSession`."""
-        await store.beat(HOLDER, LEASE)
+        await cls.announce(store)
         view = await store.take(session_of(job), HOLDER)
         return cls(store, job, view.generation, view.last)
 
@@ -92,7 +100,7 @@ class JobLog:
             raise entry.error
 
     async def release(self) -> None:
-        """Lets go of it."""
+        """Lets go of it, since the job has ended."""
         await self._store.release(self._session, self._generation)
 
     async def _commit(self) -> None:

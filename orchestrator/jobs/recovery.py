@@ -6,7 +6,7 @@ put back to an earlier state: they were paid for. Where file and log differ othe
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from functools import partial
 from typing import Final, TypeVar
 
@@ -30,7 +30,6 @@ from orchestrator.jobs.log import JobLog, pages
 from orchestrator.jobs.projection import Projection, find_lines
 from orchestrator.jobs.record import OPEN_PHASES, JobLine, JobRecord
 from orchestrator.store.base import Store
-from orchestrator.store.errors import StoreError
 
 T = TypeVar("T")
 
@@ -93,12 +92,7 @@ class Recovery:
         else:
             record = _replace(record, behind=0, events=0)
             log = await self.begin(_replace(record, attempt=1, granted_attempt=1))
-        try:
-            return await self._mend(log, folder, record, items)
-        except BaseException:
-            with trio.CancelScope(shield=True), suppress(StoreError):
-                await log.release()
-            raise
+        return await self._mend(log, folder, record, items)
 
     async def _mend(self, log: JobLog, folder: JobFolder, record: JobRecord, items: int) -> TakenUp:
         notes: list[str] = []

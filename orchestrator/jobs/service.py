@@ -102,7 +102,9 @@ class JobService:
         Raises `JobStorageError` where the folder itself cannot be used. A job's folder that cannot be read is told in
         the log and left alone; a job that cannot be gone on with is shown with the reason.
         """
-        for found in await self._shelf.found():
+        entries = await self._shelf.found()
+        await self._keeper.announce()
+        for found in entries:
             if isinstance(found, str):
                 _log.warning(found)
                 continue

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.jobs.log import HOLDER as JOBS
 from orchestrator.runs.importing import read_log, rows_of
 from orchestrator.runs.service import RunService
 from orchestrator.store.base import PAGE, Batch, RunQuery, Store
@@ -89,8 +90,12 @@ class SessionService:
         )
 
     async def prune(self, before: float, *, dry_run: bool = False) -> PruneReport:
-        """Removes what nobody has touched since `before`, or says what that would be."""
+        """Removes what nobody has touched since `before`, or says what that would be.
+
+        Sessions with an open run stay, and so do the logs of jobs that have not ended.
+        """
         if not dry_run:
+            await self._let_go(before)
             removed = await self._store.prune(before)
             return PruneReport(
                 before=before,
@@ -107,12 +112,18 @@ class SessionService:
             runs += (await self._store.runs(RunQuery(session=one.session, size=1))).total
         return PruneReport(before=before, dry_run=True, sessions=sessions, runs=runs, events=events)
 
+    async def _let_go(self, before: float) -> None:
+        """A session stays in its executor's hands when its run has ended, until somebody minds, as pruning does."""
+        async for one in self._old(before):
+            if one.holder == self._runs.executor.holder:
+                await self._store.release(one.session, one.generation)
+
     async def _old(self, before: float) -> AsyncGenerator[StoredSession, None]:
         after = ""
         while True:
             found = await self._store.sessions(after=after, size=PAGE)
             for one in found:
-                if one.updated < before and not self._runs.holds(one.session):
+                if one.updated < before and one.holder != JOBS and not self._runs.holds(one.session):
                     yield one
             if len(found) < PAGE:
                 return

@@ -64,7 +64,7 @@ class Model:
         await trio.sleep(self._chance.uniform(0, 3))
         usage = Usage(20, output=80) if self._chance.random() < 0.8 else Usage()
         if self._chance.random() < 0.6:
-            call = ToolCall(f"c{self._chance.random()}", "look", b"{}")
+            call = ToolCall(f"c{self._chance.random()}", "look", "{}")
             return ModelReply(Message("assistant", "", (call,)), "tool_calls", usage)
         return ModelReply(Message("assistant", "so it is"), "stop", usage)
 
