@@ -162,3 +162,23 @@ async def test_a_grant_raises_the_limits_of_a_live_run(autojump_clock: Clock) ->
         detail = await second.service.wait(run)
         assert (detail.reason, detail.rounds, detail.allowed) == ("max_rounds", 7, 7)
     assert sum(isinstance(event, BudgetGranted) for event in await store.log(run)) == 1
+
+
+async def test_money_is_granted_only_where_there_is_a_price(autojump_clock: Clock) -> None:
+    """A live run whose model has no price is granted none, driven or left, and its log says nothing of it; one whose
+    model has a price is granted money.
+    """
+    store = Kept()
+    async with daemon(store, script=counting) as first:
+        run = await first.start()
+        priced = await first.start(who=AgentChoice(model="priced"), budget=Limits(micro_dollars=10_000_000))
+        with pytest.raises(InvalidLimits, match="'scripted' has no price"):
+            await first.service.grant(run, Limits(micro_dollars=5))
+        await first.service.grant(priced, Limits(micro_dollars=20_000_000))
+        await trio.sleep(0.5)
+    async with daemon(store, script=counting, resume=False) as second:
+        with pytest.raises(InvalidLimits, match="'scripted' has no price"):
+            await second.service.grant(run, Limits(micro_dollars=5, rounds=9))
+        await second.service.grant(priced, Limits(micro_dollars=30_000_000))
+    assert not [event for event in await store.log(run) if isinstance(event, BudgetGranted)]
+    assert len([event for event in await store.log(priced) if isinstance(event, BudgetGranted)]) == 2
