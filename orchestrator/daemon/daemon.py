@@ -102,16 +102,12 @@ class Daemon:
         """
         http, folder = self._http(), data_dir(self.config)
         with ExitStack() as stack:
-            if self.config.store.kind != "postgres":
-                stack.enter_context(open_data_dir(folder))
+            stack.enter_context(open_data_dir(folder, shared=self.config.store.kind == "postgres"))
             require_keys(folder, http)
             listeners = stack.enter_context(closing_listeners(await listen(http)))
             async with self._leading(folder, http, listeners, task_status) as store:
-                if store is None:
-                    return
-                if self.config.store.kind == "postgres":
-                    stack.enter_context(open_data_dir(folder))
-                await self._serve(folder, store, http, listeners, task_status)
+                if store is not None:
+                    await self._serve(folder, store, http, listeners, task_status)
 
     @asynccontextmanager
     async def _leading(

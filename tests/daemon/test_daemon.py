@@ -250,6 +250,17 @@ async def test_two_daemons_do_not_share_a_folder(tmp_path: Path) -> None:
     assert "process" in refused.message
 
 
+def test_daemons_of_one_database_share_a_folder_and_keep_others_out(tmp_path: Path) -> None:
+    """Whether or not one of them stands still, the next gets in; one that wants the folder for itself is told why not,
+    and so are they while it has the folder."""
+    alone = pytest.raises(DataDirError, match=r"another daemon holds it \(processes that share it\);")
+    with open_data_dir(tmp_path, shared=True), open_data_dir(tmp_path, shared=True), alone, open_data_dir(tmp_path):
+        pass
+    shared = pytest.raises(DataDirError, match=r"another daemon holds it \(process \d+\);")
+    with open_data_dir(tmp_path), shared, open_data_dir(tmp_path, shared=True):
+        pass
+
+
 def test_a_configuration_that_cannot_work_starts_nothing(tmp_path: Path) -> None:
     """A key that is not where it should be is an error before anything is opened."""
     keyless = '[backends.api]\nkind = "openai"\nbase_url = "http://127.0.0.1:9/v1"\napi_key_env = "NOT_THERE_AT_ALL"\n'
