@@ -8,7 +8,7 @@ SOME_FAILED: Final = 1
 USAGE: Final = 2
 """Wrong usage, inputs or configuration: nothing was started."""
 BACKEND: Final = 3
-"""The backend cannot be used: nothing could be done."""
+"""The backend, or the store, cannot be used or not any more: the same again may work later."""
 INTERRUPTED: Final = 130
 """Ctrl-C; other signals give 128 and their number likewise."""
 

@@ -25,8 +25,10 @@ from orchestrator.cli.exits import BACKEND, DONE, USAGE, complain, say
 from orchestrator.config.schema import Config
 from orchestrator.daemon.daemon import Daemon
 from orchestrator.daemon.notify import notify
+from orchestrator.daemon.standby import LeaseLost
 from orchestrator.groups import only
 from orchestrator.instruments.log import configure_logging
+from orchestrator.store.errors import StoreAway
 from orchestrator.version import version
 
 Load = Callable[[], Config]
@@ -57,7 +59,7 @@ def allow_many_files() -> None:
 
 def _fail(error: HeadraceError) -> int:
     complain(error.message)
-    return BACKEND if isinstance(error, BackendError) else USAGE
+    return BACKEND if isinstance(error, BackendError | LeaseLost | StoreAway) else USAGE
 
 
 class _Serving:
