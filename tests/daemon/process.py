@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,9 +26,9 @@ def environment(**more: str) -> dict[str, str]:
 class Process:
     """A command that runs. `said` is everything it wrote to standard error so far."""
 
-    def __init__(self, *arguments: str, cwd: Path, **more: str) -> None:
+    def __init__(self, *arguments: str, cwd: Path, program: Sequence[str] = COMMAND, **more: str) -> None:
         self._process = subprocess.Popen(
-            [*COMMAND, *arguments],
+            [*program, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
@@ -95,9 +95,9 @@ class Process:
 
 
 @contextmanager
-def started(*arguments: str, cwd: Path, **more: str) -> Iterator[Process]:
+def started(*arguments: str, cwd: Path, program: Sequence[str] = COMMAND, **more: str) -> Iterator[Process]:
     """The command runs inside the block, and is gone behind it."""
-    process = Process(*arguments, cwd=cwd, **more)
+    process = Process(*arguments, cwd=cwd, program=program, **more)
     try:
         yield process
     finally:

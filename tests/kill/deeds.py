@@ -57,5 +57,5 @@ async def _do(what: str, key: str) -> None:
     fd = os.open(what, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.write(fd, key.encode() + b"\n")
     os.close(fd)
-    while effects(Path()) > FREE and not Path(OPEN).exists():  # noqa: ASYNC110 -- another process makes it
+    while effects(Path()) > FREE and not os.access(OPEN, os.F_OK):  # noqa: ASYNC110 -- another process makes it
         await trio.sleep(0.02)

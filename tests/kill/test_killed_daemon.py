@@ -2,6 +2,7 @@
 
 import json
 import signal
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import trio
 from orchestrator.daemon.stores import FILE
 from orchestrator.store.sqlite import open_sqlite
 from tests.daemon.process import Process, daemon, run, started
+from tests.kill import stingy_provider
 from tests.kill.aftermath import Told, all_runs, hold_to_the_rules
 from tests.kill.deeds import CONFIG, FREE, OPEN, done, effects
 
@@ -58,8 +60,8 @@ def stream(url: str, run: str, after: int, most: int) -> list[int]:
 
 
 def test_a_job_and_a_run_go_on_after_kill_9(tmp_path: Path) -> None:
-    """Agents with tools are killed in the middle of calls: the job ends by itself with each line once, no letter goes out
-    twice, the logs say what is not known, and those who watch go on where they were."""
+    """Agents with tools are killed in the middle of calls: the job ends by itself with each line once, no letter goes
+    out twice, the logs say what is not known, and those who watch go on where they were."""
     (tmp_path / "in.jsonl").write_text("".join(f'{{"text": "item {n}"}}\n' for n in range(1, ITEMS + 1)))
     job = ["job", "start", "-i", "in.jsonl", "--prompt", "Say {text}", "--agent", "clerk", "--workers", "8"]
     with ExitStack() as stack:
@@ -97,3 +99,77 @@ def test_a_job_and_a_run_go_on_after_kill_9(tmp_path: Path) -> None:
     assert [int(line.split()[0]) for line in follower.out.splitlines()] == whole
     assert sum("taken up again" in line for line in follower.out.splitlines()) == 1
     assert "the daemon is back" in follower.said
+
+
+ALLOWED = 30
+LIMITED = """
+[backends.up]
+kind = "openai"
+base_url = "{url}"
+rpd = {allowed}
+concurrency = 50
+
+[models.small]
+backends = ["up"]
+
+[tenants.acme]
+budget = {{ tokens = 2500 }}
+"""
+
+
+async def ask_many(url: str, count: int, max_tokens: int, tenant: str, seconds: float = 30) -> Counter[int]:
+    """Calls to the gateway at one time: how often each status came; 0 is no answer in time."""
+    body = {"model": "small", "messages": [{"role": "user", "content": "hello"}], "max_tokens": max_tokens}
+    statuses: Counter[int] = Counter()
+
+    async def ask(client: httpx2.AsyncClient) -> None:
+        try:
+            answer = await client.post("/v1/chat/completions", json=body, headers={"x-headrace-tenant": tenant})
+        except httpx2.TransportError:
+            statuses[0] += 1
+        else:
+            statuses[answer.status_code] += 1
+
+    async with (
+        httpx2.AsyncClient(base_url=url, trust_env=False, timeout=seconds) as client,
+        trio.open_nursery() as nursery,
+    ):
+        for _ in range(count):
+            nursery.start_soon(ask, client)
+    return statuses
+
+
+def metric(url: str, name: str) -> float:
+    """The sum of a metric over its labels."""
+    lines = httpx2.get(f"{url}/metrics", trust_env=False).text.splitlines()
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name + "{"))
+
+
+def test_limits_and_budgets_hold_over_kill_9(tmp_path: Path) -> None:
+    """A provider in a process of its own never answers 429, though the daemon was killed in the middle of its window;
+    what calls under way may have cost the tenant stays spent, and the rest is there."""
+    with ExitStack() as stack:
+        program = [sys.executable, stingy_provider.__file__]
+        provider = stack.enter_context(started(str(ALLOWED), cwd=tmp_path, program=program))
+        until(lambda: "serves" in provider.out)
+        config = LIMITED.format(url=provider.out.split()[1], allowed=ALLOWED)
+        first, url = stack.enter_context(daemon(tmp_path, config))
+        assert trio.run(ask_many, url, 3, 2, "acme") == {200: 3}
+        assert trio.run(ask_many, url, 10, 2, "web") == {200: 10}
+
+        async def cut_off() -> Counter[int]:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(trio.to_thread.run_sync, kill_in_flight)
+                return await ask_many(url, 4, 200, "acme")
+
+        def kill_in_flight() -> None:
+            until(lambda: metric(url, "headrace_in_flight_calls") == 4, 8)
+            kill(first)
+
+        assert trio.run(cut_off) == {0: 4}
+        _, url = stack.enter_context(daemon(tmp_path, config))
+        assert trio.run(ask_many, url, 1, 1200, "acme") == {429: 1}, "what was under way was forgiven"
+        assert trio.run(ask_many, url, 1, 2, "acme") == {200: 1}, "more is held back than was under way"
+        flood = trio.run(ask_many, url, 40, 2, "web", 1.5)
+        assert metric(url, "headrace_upstream_errors_total") == 0, "the provider refused a call"
+        assert flood[200] == ALLOWED - 3 - 10 - 4 - 1, flood
