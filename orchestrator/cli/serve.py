@@ -62,8 +62,8 @@ def serve(
 ) -> None:
     """Runs the daemon: one queue before each backend, for all runs, jobs and calls of its clients.
 
-    Exit codes: 0 it ended as it was told; 2 wrong usage or configuration, nothing was started; 3 the backend could not
-    be started.
+    Exit codes: 0 it ended as it was told; 2 wrong usage or configuration, nothing was started; 3 the backend or the
+    database cannot be used, or another daemon leads it now: started again it may serve, or stand by.
     """
     daemon = {
         "host": host,

@@ -28,7 +28,7 @@ from orchestrator.daemon.notify import notify
 from orchestrator.daemon.standby import LeaseLost
 from orchestrator.groups import only
 from orchestrator.instruments.log import configure_logging
-from orchestrator.store.errors import StoreAway
+from orchestrator.store.errors import StoreAway, StoreUnreachable
 from orchestrator.version import version
 
 Load = Callable[[], Config]
@@ -59,7 +59,7 @@ def allow_many_files() -> None:
 
 def _fail(error: HeadraceError) -> int:
     complain(error.message)
-    return BACKEND if isinstance(error, BackendError | LeaseLost | StoreAway) else USAGE
+    return BACKEND if isinstance(error, BackendError | LeaseLost | StoreAway | StoreUnreachable) else USAGE
 
 
 class _Serving:

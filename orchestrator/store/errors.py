@@ -66,6 +66,10 @@ class StoreUnusable(StoreError):
     kind: ClassVar[str] = "store_unusable"
 
 
+class StoreUnreachable(StoreUnusable):
+    """The database does not answer, or lets nobody in; it may do so later."""
+
+
 class StoreClosed(StoreError):
     """The store was closed, or has failed for good."""
 

@@ -12,7 +12,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-from orchestrator.store.errors import StoreError, StoreFull, StoreUnusable
+from orchestrator.store.errors import StoreError, StoreFull, StoreUnreachable, StoreUnusable
 from orchestrator.store.postgres_schema import Link
 
 CONNECT_SECONDS: Final = 5
@@ -102,7 +102,8 @@ def as_store_error(error: Exception) -> Exception:
 
 def cannot_connect(address: Address, error: psycopg.Error) -> StoreError:
     """Why there is no store at this address."""
-    return StoreUnusable(f"the database at {address!r} cannot be used: {words(error)}")
+    kind = StoreUnreachable if isinstance(error, psycopg.OperationalError) else StoreUnusable
+    return kind(f"the database at {address!r} cannot be used: {words(error)}")
 
 
 def words(error: psycopg.Error) -> str:

@@ -150,3 +150,13 @@ def test_a_leader_that_was_stopped_and_wakes_writes_nothing(place: Place) -> Non
     assert len(before) == items
     assert_whole(place.results(job), items)
     assert (job_view(other, job)["phase"], ready(other)[0]) == ("done", 200)
+
+
+def test_a_database_that_does_not_answer_is_no_wrong_configuration(tmp_path: Path) -> None:
+    """The exit code has a supervisor start the daemon again, and the message does not show the password."""
+    (tmp_path / "headrace.toml").write_text(SIMULATED.format(speed=1))
+    address = {DSN_VARIABLE: "postgresql://user:secret@127.0.0.1:9/postgres"}
+    with started("serve", "--port", "0", "--data-dir", "data", cwd=tmp_path, **address) as process:
+        assert process.end() == 3
+    assert "the database at 127.0.0.1:9" in process.said
+    assert "secret" not in process.said
