@@ -16,7 +16,7 @@ from msgspec import Struct
 from agents.answers import CUT_OFF, UNKNOWN_EFFECT
 from agents.context import ToolContext
 from agents.events import Finish
-from agents.tools import Tool, ToolError, call_async, render
+from agents.tools import BaseTool, ToolError, call_async, render
 
 
 class Outcome(Struct, frozen=True):
@@ -61,7 +61,7 @@ class ToolSlots:
         self._limiters = []
 
 
-def slots_for(tool: Tool) -> ToolSlots:
+def slots_for(tool: BaseTool) -> ToolSlots:
     """The slots that a call to this tool needs: the tool's own, and a thread's if it blocks."""
     limiters = [] if tool.limiter is None else [tool.limiter]
     if tool.blocking:
@@ -69,7 +69,7 @@ def slots_for(tool: Tool) -> ToolSlots:
     return ToolSlots(limiters)
 
 
-async def execute(tool: Tool, call: Callable[[], object], context: ToolContext, slots: ToolSlots) -> Outcome:
+async def execute(tool: BaseTool, call: Callable[[], object], context: ToolContext, slots: ToolSlots) -> Outcome:
     """Makes a bound call whose slots are held, and gives them back.
 
     Raises `trio.Cancelled` only where the call was cut off from outside and nothing is known of its end.
@@ -85,7 +85,7 @@ async def execute(tool: Tool, call: Callable[[], object], context: ToolContext, 
     return cut_off(tool, "timeout", f"it ran longer than {tool.timeout:g} s")
 
 
-def cut_off(tool: Tool, finish: Finish, why: str) -> Outcome:
+def cut_off(tool: BaseTool, finish: Finish, why: str) -> Outcome:
     """The outcome of a call that was ended from outside."""
     return ended_open(finish, why, repeatable=tool.repeatable)
 
@@ -134,7 +134,7 @@ def _raiser(error: Exception) -> Callable[[], object]:
     return raise_it
 
 
-async def _in_thread(tool: Tool, call: Callable[[], object], context: ToolContext, slots: ToolSlots) -> object:
+async def _in_thread(tool: BaseTool, call: Callable[[], object], context: ToolContext, slots: ToolSlots) -> object:
     thread = _Thread(call, slots)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(thread.watch)

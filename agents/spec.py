@@ -8,7 +8,7 @@ from msgspec import Struct
 from agents.budget import UNLIMITED, Limits
 from agents.errors import InvalidLimits
 from agents.messages import Message, ModelRequest
-from agents.tools import InvalidTool, Tool
+from agents.tools import BaseTool, InvalidTool
 
 DEFAULT_MAX_TOKENS: Final = 4096
 """What an answer may take where a budget has to reserve for it and nobody said how long it may be."""
@@ -30,7 +30,7 @@ class AgentSpec(Struct, frozen=True, kw_only=True):
     name: str
     model: str
     system: str = ""
-    tools: tuple[Tool, ...] = ()
+    tools: tuple[BaseTool, ...] = ()
     limits: Limits = UNLIMITED
     demonstration: tuple[Message, ...] = ()
     max_tokens: int | None = None

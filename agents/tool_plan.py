@@ -13,7 +13,7 @@ from agents.messages import ToolCall
 from agents.open_step import OpenStep
 from agents.result import Stop
 from agents.run_state import RunState
-from agents.tools import BadArguments, Tool
+from agents.tools import BadArguments, BaseTool
 
 ONE_CALL = Amounts(tool_calls=1)
 
@@ -24,7 +24,7 @@ class Granted:
     __slots__ = ("again", "arguments", "call", "index", "scope", "started", "tool")
 
     def __init__(
-        self, index: int, call: ToolCall, tool: Tool, arguments: dict[str, object], *, again: bool = False
+        self, index: int, call: ToolCall, tool: BaseTool, arguments: dict[str, object], *, again: bool = False
     ) -> None:
         self.index = index
         self.call = call

@@ -17,7 +17,7 @@ from agents.open_step import OpenStep
 from agents.result import Stop
 from agents.run_state import RunState
 from agents.tool_plan import ONE_CALL, Granted, Refused, first_error, plan_calls
-from agents.tools import Tool
+from agents.tools import BaseTool
 
 
 async def tool_step(state: RunState, step: OpenStep) -> Stop | None:
@@ -167,7 +167,7 @@ class _Calls:
             self._stop = self._stop or Stop(StopReason.TOOL_ERROR, outcome.content)
             self._cut_off_others(granted)
 
-    def _left(self, tool: Tool) -> bool:
+    def _left(self, tool: BaseTool) -> bool:
         """Whether the call stays open, since the next executor may simply make it again."""
         return self._state.leaving and tool.repeatable
 

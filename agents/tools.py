@@ -1,8 +1,7 @@
-"""Functions as tools: a schema from the signature, a description from the docstring, strict validation.
+"""What every tool is to an agent, and functions as tools.
 
-Arguments are the model's own JSON text. It is decoded strictly into the function's parameter types: no string becomes
-a number, nothing unknown is dropped, nothing is repaired. What does not fit is answered with the reason and never run.
-(One convention of the wire is honoured: an empty text means an empty object.)
+A tool has a spec that the model sees, decodes the model's arguments strictly (see `agents.arguments`), and is bound to
+them and to the context of one call. A function's schema comes from its signature, its description from its docstring.
 
 Coroutine functions run as they are. Plain functions run in threads, which cannot be stopped from outside: one that
 ignores cancellation is abandoned after `grace` seconds, and its effect is unknown from then on.
@@ -10,56 +9,152 @@ ignores cancellation is abandoned after `grace` seconds, and its effect is unkno
 
 import inspect
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, get_type_hints
+from typing import Final, Literal
 
 import msgspec
 import trio
 
+from agents.approval_rule import TOOL, Approval, ApprovalRule, read_approval
+from agents.arguments import BadArguments, InvalidTool, decode_arguments, parameters_of, schema_of
 from agents.context import ToolContext
-from agents.errors import HeadraceError, InvalidLimits
+from agents.docstring import parse_docstring
+from agents.errors import InvalidLimits
 from agents.messages import ToolSpec
 
+__all__ = [
+    "DEFAULT_GRACE",
+    "BadArguments",
+    "BaseTool",
+    "InvalidTool",
+    "Kind",
+    "Tool",
+    "ToolError",
+    "call_async",
+    "parse_docstring",
+    "render",
+    "tool",
+]
+
 DEFAULT_GRACE: Final = 5.0
-"""Seconds a blocking tool gets to end after it was cancelled."""
+"""Seconds that a tool's work gets to end after it was cancelled."""
+
+Kind = Literal["function", "thread", "command", "mcp", "agent", "person"]
+"""What makes the call: a coroutine, a thread, a process, an MCP server, a child run, a person."""
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_SECTION: Final = re.compile(r"^(Args|Arguments|Parameters|Returns|Raises|Yields|Examples?|Notes?):\s*$")
-_ARGUMENT: Final = re.compile(r"^(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
 
 
 class ToolError(Exception):
     """Raised by a tool to answer the model with exactly this message."""
 
 
-class BadArguments(HeadraceError):
-    """The model's arguments do not fit the tool's parameters; the message says where and why, for the model."""
-
-
-class InvalidTool(HeadraceError):
-    """The function cannot be a tool; the message says what is missing."""
-
-
-class Tool:
-    """One function that an agent may call.
+class BaseTool(ABC):
+    """Something that an agent may call.
 
     `timeout` is in seconds of running, None for none but the run's own. `concurrency` bounds how many calls run at
     once, over all runs. `idempotent` says that repeating a call with the same key does nothing more, `read_only` that
-    it changes nothing outside: a call that is neither and is cut off leaves an unknown effect.
+    it changes nothing outside: a call that is neither and is cut off leaves an unknown effect. `grace` is how many
+    seconds a call gets to end after it was cancelled. `approval` says which calls a person must approve first: "never",
+    "always", or a rule (see `agents.approval_rule`); a request for approval, or a question, expires after `expires_in`
+    seconds, None for never. `answers_late` says that a call which was abandoned may still come to an end that can be
+    recorded. `blocking` calls are made in a thread, others give an awaitable.
+
+    Raises `InvalidTool` for a name that no provider takes, `InvalidLimits` for settings that make no sense.
     """
 
     __slots__ = (
-        "_arguments",
-        "_context_name",
+        "answers_late",
+        "approval",
         "blocking",
-        "function",
+        "expires_in",
         "grace",
         "idempotent",
+        "kind",
         "limiter",
         "read_only",
         "spec",
         "timeout",
     )
+
+    def __init__(
+        self,
+        spec: ToolSpec,
+        *,
+        kind: Kind,
+        blocking: bool = False,
+        timeout: float | None = None,
+        concurrency: int | None = None,
+        idempotent: bool = False,
+        read_only: bool = False,
+        grace: float = DEFAULT_GRACE,
+        approval: Approval | str = "never",
+        expires_in: float | None = None,
+        answers_late: bool = False,
+    ) -> None:
+        for field, seconds in (("timeout", timeout), ("expires_in", expires_in)):
+            if seconds is not None and not seconds > 0:
+                raise InvalidLimits(field, f"more than 0 seconds, not {seconds!r}")
+        if concurrency is not None and concurrency < 1:
+            raise InvalidLimits("concurrency", f"at least 1, not {concurrency!r}")
+        if not grace >= 0:
+            raise InvalidLimits("grace", f"0 seconds or more, not {grace!r}")
+        if not _NAME.fullmatch(spec.name):
+            raise InvalidTool(f"{spec.name!r} is no name for a tool: letters, digits, _ and -, at most 64")
+        self.spec = spec
+        self.kind: Kind = kind
+        self.blocking = blocking
+        self.timeout = timeout
+        self.idempotent = idempotent
+        self.read_only = read_only
+        self.grace = grace
+        self.limiter = None if concurrency is None else trio.CapacityLimiter(concurrency)
+        self.approval: Approval = read_approval(approval) if isinstance(approval, str) else approval
+        self.expires_in = expires_in
+        self.answers_late = answers_late
+        self._check_rule()
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether a call that was cut off may simply be made again."""
+        return self.idempotent or self.read_only
+
+    def why_ask(self, arguments: Mapping[str, object]) -> str:
+        """Why a person must approve a call with these decoded arguments: "always" or the rule; empty if none must."""
+        if isinstance(self.approval, ApprovalRule):
+            return self.approval.text if self.approval.asks(self.name, arguments) else ""
+        return "always" if self.approval == "always" else ""
+
+    @abstractmethod
+    def decode(self, arguments: str) -> dict[str, object]:
+        """The arguments that the model wrote, by parameter name; raises `BadArguments` with the reason."""
+
+    @abstractmethod
+    def bind(self, arguments: Mapping[str, object], context: ToolContext) -> Callable[[], object]:
+        """The call, ready to be made with decoded arguments: a value if `blocking`, else an awaitable."""
+
+    def _check_rule(self) -> None:
+        if not isinstance(self.approval, ApprovalRule) or self.spec.parameters.get("additionalProperties") is not False:
+            return
+        known = {TOOL, *self.spec.parameters.get("properties", ())}
+        unknown = sorted(self.approval.names - known)
+        if unknown:
+            message = f"the rule looks at {unknown[0]!r}, which {self.name} does not take; it takes"
+            raise InvalidLimits("approval", f"{message} {', '.join(sorted(known - {TOOL})) or 'nothing'}")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} ({self.kind})>"
+
+
+class Tool(BaseTool):
+    """One function that an agent may call; see `BaseTool` for its settings. Raises `InvalidTool`, `InvalidLimits`."""
+
+    __slots__ = ("_arguments", "_context_name", "function")
 
     def __init__(
         self,
@@ -72,43 +167,30 @@ class Tool:
         idempotent: bool = False,
         read_only: bool = False,
         grace: float = DEFAULT_GRACE,
+        approval: Approval | str = "never",
+        expires_in: float | None = None,
     ) -> None:
-        if timeout is not None and not timeout > 0:
-            raise InvalidLimits("timeout", f"more than 0 seconds, not {timeout!r}")
-        if concurrency is not None and concurrency < 1:
-            raise InvalidLimits("concurrency", f"at least 1, not {concurrency!r}")
-        if not grace >= 0:
-            raise InvalidLimits("grace", f"0 seconds or more, not {grace!r}")
         self.function = function
-        self.timeout = timeout
-        self.idempotent = idempotent
-        self.read_only = read_only
-        self.grace = grace
-        self.blocking = not inspect.iscoroutinefunction(function)
-        self.limiter = None if concurrency is None else trio.CapacityLimiter(concurrency)
         name = name or str(getattr(function, "__name__", ""))
-        if not _NAME.fullmatch(name):
-            raise InvalidTool(f"{name!r} is no name for a tool: letters, digits, _ and -, at most 64")
-        summary, arguments = parse_docstring(inspect.getdoc(function) or "")
-        self._arguments, self._context_name = _argument_struct(function, name)
-        self.spec = ToolSpec(name, summary if description is None else description, self._schema(arguments))
-
-    @property
-    def name(self) -> str:
-        return self.spec.name
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether a call that was cut off may simply be made again."""
-        return self.idempotent or self.read_only
+        summary, descriptions = parse_docstring(inspect.getdoc(function) or "")
+        self._arguments, self._context_name = parameters_of(function, name)
+        blocking = not inspect.iscoroutinefunction(function)
+        super().__init__(
+            ToolSpec(name, summary if description is None else description, schema_of(self._arguments, descriptions)),
+            kind="thread" if blocking else "function",
+            blocking=blocking,
+            timeout=timeout,
+            concurrency=concurrency,
+            idempotent=idempotent,
+            read_only=read_only,
+            grace=grace,
+            approval=approval,
+            expires_in=expires_in,
+            answers_late=blocking,
+        )
 
     def decode(self, arguments: str) -> dict[str, object]:
-        """The call's arguments by parameter name; raises `BadArguments`."""
-        try:
-            decoded = msgspec.json.decode(arguments if arguments.strip() else "{}", type=self._arguments)
-        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
-            raise BadArguments(f"bad arguments for {self.name}: {error}") from error
-        return {field: getattr(decoded, field) for field in decoded.__struct_fields__}
+        return decode_arguments(self.name, arguments, self._arguments)
 
     def bind(self, arguments: Mapping[str, object], context: ToolContext) -> Callable[[], object]:
         """The call, ready to be made: for a coroutine function, calling it gives the awaitable."""
@@ -116,20 +198,6 @@ class Tool:
         if self._context_name is not None:
             named[self._context_name] = context
         return lambda: self.function(**named)
-
-    def _schema(self, descriptions: Mapping[str, str]) -> dict[str, Any]:
-        (_, components) = msgspec.json.schema_components([self._arguments])
-        schema: dict[str, Any] = components.pop(self._arguments.__name__)
-        schema.pop("title", None)
-        for name, text in descriptions.items():
-            if name in schema["properties"]:
-                schema["properties"][name] = {"description": text, **schema["properties"][name]}
-        if components:
-            schema["$defs"] = components
-        return schema
-
-    def __repr__(self) -> str:
-        return f"<Tool {self.name}{' (in a thread)' if self.blocking else ''}>"
 
 
 def tool(
@@ -141,6 +209,8 @@ def tool(
     idempotent: bool = False,
     read_only: bool = False,
     grace: float = DEFAULT_GRACE,
+    approval: Approval | str = "never",
+    expires_in: float | None = None,
 ) -> Callable[[Callable[..., object]], Tool]:
     """`Tool` as a decorator."""
     return lambda function: Tool(
@@ -152,6 +222,8 @@ def tool(
         idempotent=idempotent,
         read_only=read_only,
         grace=grace,
+        approval=approval,
+        expires_in=expires_in,
     )
 
 
@@ -163,61 +235,6 @@ def render(value: object) -> str:
         return msgspec.json.encode(value).decode()
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ToolError(f"the tool's value cannot be written as JSON: {error}") from error
-
-
-def parse_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """The description before the first section, and what an `Args:` section says of each parameter."""
-    summary: list[str] = []
-    arguments: dict[str, str] = {}
-    section, current, indent = "", "", 0
-    for line in text.splitlines():
-        heading = _SECTION.match(line)
-        if heading:
-            section, current = heading[1], ""
-        elif not section:
-            summary.append(line)
-        elif section in {"Args", "Arguments", "Parameters"} and line.strip():
-            depth = len(line) - len(line.lstrip())
-            entry = _ARGUMENT.match(line.strip())
-            if entry and (not current or depth <= indent):
-                current, indent = entry[1], depth
-                arguments[current] = entry[2]
-            elif current:
-                arguments[current] = f"{arguments[current]} {line.strip()}".strip()
-    return "\n".join(summary).strip(), arguments
-
-
-def _argument_struct(function: Callable[..., object], name: str) -> tuple[type[msgspec.Struct], str | None]:
-    try:
-        hints = get_type_hints(function, include_extras=True)
-    except (NameError, TypeError) as error:
-        raise InvalidTool(f"tool {name}: {error}") from error
-    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
-        raise InvalidTool(f"tool {name}: a generator has no one value")
-    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
-    context_name: str | None = None
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise InvalidTool(f"tool {name}: parameter {parameter.name} cannot be given by name")
-        if parameter.name not in hints:
-            raise InvalidTool(f"tool {name}: parameter {parameter.name} has no type")
-        kind = hints[parameter.name]
-        if kind is ToolContext:
-            context_name = parameter.name
-        elif parameter.default is parameter.empty:
-            fields.append((parameter.name, kind))
-        else:
-            default: Any = parameter.default
-            if isinstance(default, list | dict | set):
-                default = msgspec.field(default_factory=default.copy)
-            fields.append((parameter.name, kind, default))
-    try:
-        struct = msgspec.defstruct(f"{name}_arguments", fields, kw_only=True, forbid_unknown_fields=True)
-        msgspec.json.schema(struct)
-        msgspec.json.Decoder(struct)
-    except TypeError as error:
-        raise InvalidTool(f"tool {name}: a parameter's type cannot come from JSON: {error}") from error
-    return struct, context_name
 
 
 async def call_async(call: Callable[[], object]) -> object:

@@ -1,0 +1,84 @@
+"""A tool's parameters as one strict struct: its JSON schema for the model, and its decoder of what the model wrote.
+
+Arguments are the model's own JSON text. Nothing is repaired: no string becomes a number, nothing unknown is dropped.
+What does not fit is answered with the reason and never run. (One convention of the wire is honoured: an empty text
+means an empty object.)
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, get_type_hints
+
+import msgspec
+
+from agents.context import ToolContext
+from agents.errors import HeadraceError
+
+
+class BadArguments(HeadraceError):
+    """The model's arguments do not fit the tool's parameters; the message says where and why, for the model."""
+
+
+class InvalidTool(HeadraceError):
+    """The function cannot be a tool; the message says what is missing."""
+
+
+def decode_arguments(tool: str, arguments: str, parameters: type[msgspec.Struct]) -> dict[str, object]:
+    """The arguments by parameter name, in the parameters' own types; raises `BadArguments`."""
+    try:
+        decoded = msgspec.json.decode(arguments if arguments.strip() else "{}", type=parameters)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+        raise BadArguments(f"bad arguments for {tool}: {error}") from error
+    return {field: getattr(decoded, field) for field in decoded.__struct_fields__}
+
+
+def schema_of(parameters: type[msgspec.Struct], descriptions: Mapping[str, str]) -> dict[str, Any]:
+    """The JSON schema of the parameters, as a provider is sent it."""
+    ((root,), components) = msgspec.json.schema_components([parameters])
+    schema: dict[str, Any] = components.pop(root["$ref"].rpartition("/")[2])
+    schema.pop("title", None)
+    for name, text in descriptions.items():
+        if name in schema["properties"]:
+            schema["properties"][name] = {"description": text, **schema["properties"][name]}
+    if components:
+        schema["$defs"] = components
+    return schema
+
+
+def parameters_of(function: Callable[..., object], name: str) -> tuple[type[msgspec.Struct], str | None]:
+    """The function's parameters as a struct, and which of them is its `ToolContext`. Raises `InvalidTool`."""
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except (NameError, TypeError) as error:
+        raise InvalidTool(f"tool {name}: {error}") from error
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise InvalidTool(f"tool {name}: a generator has no one value")
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+    context_name: str | None = None
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise InvalidTool(f"tool {name}: parameter {parameter.name} cannot be given by name")
+        if parameter.name not in hints:
+            raise InvalidTool(f"tool {name}: parameter {parameter.name} has no type")
+        kind = hints[parameter.name]
+        if kind is ToolContext:
+            context_name = parameter.name
+        elif parameter.default is parameter.empty:
+            fields.append((parameter.name, kind))
+        else:
+            default: Any = parameter.default
+            if isinstance(default, list | dict | set):
+                default = msgspec.field(default_factory=default.copy)
+            fields.append((parameter.name, kind, default))
+    return struct_of(name, fields), context_name
+
+
+def struct_of(name: str, fields: list[tuple[str, Any] | tuple[str, Any, Any]]) -> type[msgspec.Struct]:
+    """A strict struct of these (name, type) and (name, type, default). Raises `InvalidTool`."""
+    try:
+        struct = msgspec.defstruct(f"{name}_arguments", fields, kw_only=True, forbid_unknown_fields=True)
+        msgspec.json.schema(struct)
+        msgspec.json.Decoder(struct)
+    except TypeError as error:
+        raise InvalidTool(f"tool {name}: a parameter's type cannot come from JSON: {error}") from error
+    return struct
