@@ -77,7 +77,8 @@ class Driving:
         with trio.CancelScope() as record.pause:
             try:
                 while True:
-                    await trio.sleep(wait)
+                    if wait:
+                        await trio.sleep(wait)
                     await self._executor.until_alive()
                     try:
                         return await self._taking_up.take_up(record)

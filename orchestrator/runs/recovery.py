@@ -21,7 +21,7 @@ from orchestrator.runs.record import RunRecord, Terms
 from orchestrator.store.base import PAGE, CallRow, RunQuery, RunRow, Store
 from orchestrator.store.errors import StoreError
 
-LOOKED_AT: Final = 32
+LOOKED_AT: Final = 128
 
 
 async def open_runs(store: Store, wall: Callable[[], float]) -> list[RunRecord]:
