@@ -16,7 +16,7 @@ from msgspec import Struct
 from agents.answers import CUT_OFF, UNKNOWN_EFFECT
 from agents.context import ToolContext
 from agents.events import Finish
-from agents.tools import BaseTool, ToolError, call_async, render
+from agents.tools import BaseTool, EffectUnknown, ToolError, call_async, render
 
 
 class Outcome(Struct, frozen=True):
@@ -80,6 +80,8 @@ async def execute(tool: BaseTool, call: Callable[[], object], context: ToolConte
             return Outcome("ok", render(value))
         except ToolError as error:
             return Outcome("error", str(error))
+        except EffectUnknown as error:
+            return cut_off(tool, "error", str(error))
         except Exception as error:
             return Outcome("error", f"{tool.name} failed: {type(error).__name__}: {error}")
     return cut_off(tool, "timeout", f"it ran longer than {tool.timeout:g} s")

@@ -27,6 +27,7 @@ __all__ = [
     "DEFAULT_GRACE",
     "BadArguments",
     "BaseTool",
+    "EffectUnknown",
     "InvalidTool",
     "Kind",
     "Tool",
@@ -48,6 +49,10 @@ _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 class ToolError(Exception):
     """Raised by a tool to answer the model with exactly this message."""
+
+
+class EffectUnknown(Exception):
+    """Raised by a tool that lost sight of its call after it had begun; the message says why, as part of a sentence."""
 
 
 class BaseTool(ABC):
