@@ -2,51 +2,54 @@
 
 `run_created`, `run_started`, then per step `model_requested` and `model_replied` (or `model_failed`), and for each tool
 call of the reply either `tool_refused` (it never ran) or `tool_started` and `tool_finished`; at last `run_ended`.
+A call on which people decide is asked about before that (`approval_requested`, `input_requested`).
 An event that announces an effect is appended before the effect. Steps count from 1, one per model call that was
 answered; `index` is a call's place in its reply, and `key` is unique for that call for ever, so that a tool can use
 it against doing a thing twice (ids that models write are not unique).
 
 An executor that takes up a run which another one left appends `run_resumed`. Between steps a transcript may be
 shortened: a model call whose `purpose` is `compact`, then `compacted`. Events from outside come at any place:
-`cancel_requested`, `message_added`, `budget_granted`.
+`cancel_requested`, `message_added`, `budget_granted`, `approval_decided`, `input_given`.
 
 Amounts are tokens and micro-dollars. Deltas are not events. Every event names its run, and says when it was appended:
 `at`, in seconds since the epoch, 0 where nobody knew.
+
+What people are asked, and what they say, is in `agents.people_events`.
 """
 
 from typing import Final, Literal
 
 import msgspec
-from msgspec import Struct
 
 from agents.budget import Exhausted, Limits
 from agents.errors import HeadraceError
+from agents.event_base import RunEvent
 from agents.lifecycle import State, StopReason
 from agents.messages import Message, ModelReply, Usage
+from agents.people_events import ApprovalDecided as ApprovalDecided
+from agents.people_events import ApprovalRequested as ApprovalRequested
+from agents.people_events import InputGiven as InputGiven
+from agents.people_events import InputRequested as InputRequested
+from agents.people_events import RunWaiting as RunWaiting
 
 VERSION: Final = 1
 """The version of the events' meaning; `run_created` carries it, and a reader refuses versions it doesn't know."""
 
-Refusal = Literal["refused_budget", "unknown_tool", "bad_arguments", "not_started"]
+Refusal = Literal["refused_budget", "unknown_tool", "bad_arguments", "not_started", "denied"]
 Finish = Literal["ok", "error", "timeout", "cancelled", "unknown_effect"]
 NextStep = Literal["retry", "raise_limit", "human", "none"]
-
-
 Purpose = Literal["step", "compact"]
 
 
-class _Event(Struct, frozen=True, kw_only=True, tag_field="type"):
-    run: str
-    at: float = 0.0
-
-
-class RunCreated(_Event, frozen=True, kw_only=True, tag="run_created"):
+class RunCreated(RunEvent, frozen=True, kw_only=True, tag="run_created"):
     """The run exists: its agent, what it adds to the session's transcript, and its own grant of budget.
 
     The first run of a session brings the whole transcript that it starts from; the first `opening` messages of it (the
     system prompt and the demonstration) are never replaced by a summary. `tenant`, `job`, `priority` (a value of
     `agents.port.Priority`, None for its tenant's) and `expiry` (seconds since the epoch) are what whoever takes the run
     up needs to know, and so is `who`: the agent as it was asked for, as JSON, in the words of whoever created the run.
+    A run that another one's tool call started names that run as its `parent`, the call's key, and how many runs are
+    above it.
     """
 
     version: int = VERSION
@@ -61,19 +64,22 @@ class RunCreated(_Event, frozen=True, kw_only=True, tag="run_created"):
     priority: int | None = None
     expiry: float | None = None
     who: str = ""
+    parent: str = ""
+    parent_key: str = ""
+    depth: int = 0
 
 
-class RunStarted(_Event, frozen=True, kw_only=True, tag="run_started"):
+class RunStarted(RunEvent, frozen=True, kw_only=True, tag="run_started"):
     """An executor took the run up; its timeout counts from here."""
 
 
-class RunResumed(_Event, frozen=True, kw_only=True, tag="run_resumed"):
+class RunResumed(RunEvent, frozen=True, kw_only=True, tag="run_resumed"):
     """Another executor takes up what an earlier one left open. `generation` is that of its lease on the session."""
 
     generation: int = 0
 
 
-class ModelRequested(_Event, frozen=True, kw_only=True, tag="model_requested"):
+class ModelRequested(RunEvent, frozen=True, kw_only=True, tag="model_requested"):
     """A model call is about to be submitted, holding this much of the budget.
 
     `max_tokens` is what the request says; `shrunk_by` the limit because of which that is less than was asked for.
@@ -93,7 +99,7 @@ class ModelRequested(_Event, frozen=True, kw_only=True, tag="model_requested"):
         return f"{self.run}/{self.step}/{self.attempt}"
 
 
-class ModelReplied(_Event, frozen=True, kw_only=True, tag="model_replied"):
+class ModelReplied(RunEvent, frozen=True, kw_only=True, tag="model_replied"):
     """The whole reply with all its tool calls. The step is sealed.
 
     `micro_dollars` is None where cost is unknown; what stays reserved because the provider did not say is named.
@@ -108,7 +114,7 @@ class ModelReplied(_Event, frozen=True, kw_only=True, tag="model_replied"):
     purpose: Purpose = "step"
 
 
-class ModelFailed(_Event, frozen=True, kw_only=True, tag="model_failed"):
+class ModelFailed(RunEvent, frozen=True, kw_only=True, tag="model_failed"):
     """The model call ended without a reply: not a round. What stays reserved as unknown is named.
 
     `micro_dollars` is None where cost is unknown, and 0 where the provider certainly did no work. `partial` is what
@@ -127,7 +133,7 @@ class ModelFailed(_Event, frozen=True, kw_only=True, tag="model_failed"):
     purpose: Purpose = "step"
 
 
-class Compacted(_Event, frozen=True, kw_only=True, tag="compacted"):
+class Compacted(RunEvent, frozen=True, kw_only=True, tag="compacted"):
     """A summary stands for the oldest part of the transcript from here on.
 
     It stands for `messages` messages behind the system prompt and the demonstration, the last of which was in the
@@ -139,7 +145,7 @@ class Compacted(_Event, frozen=True, kw_only=True, tag="compacted"):
     through: int = 0
 
 
-class ToolRefused(_Event, frozen=True, kw_only=True, tag="tool_refused"):
+class ToolRefused(RunEvent, frozen=True, kw_only=True, tag="tool_refused"):
     """A call that was answered and never ran; `limit` is the one that refused it, where a budget did."""
 
     step: int
@@ -151,11 +157,12 @@ class ToolRefused(_Event, frozen=True, kw_only=True, tag="tool_refused"):
     limit: Exhausted | None = None
 
 
-class ToolStarted(_Event, frozen=True, kw_only=True, tag="tool_started"):
+class ToolStarted(RunEvent, frozen=True, kw_only=True, tag="tool_started"):
     """A tool is about to run: from here on its effect may have happened.
 
     `repeatable` says whether it was declared idempotent or read-only. A call that is repeated after its executor went
-    away is started again, with the same key.
+    away is started again, with the same key. `approval` is the key of the approval that it uses, empty where it needs
+    none.
     """
 
     step: int
@@ -164,9 +171,10 @@ class ToolStarted(_Event, frozen=True, kw_only=True, tag="tool_started"):
     name: str
     key: str
     repeatable: bool = False
+    approval: str = ""
 
 
-class ToolFinished(_Event, frozen=True, kw_only=True, tag="tool_finished"):
+class ToolFinished(RunEvent, frozen=True, kw_only=True, tag="tool_finished"):
     """A started call's one result, as the model is told."""
 
     step: int
@@ -177,7 +185,28 @@ class ToolFinished(_Event, frozen=True, kw_only=True, tag="tool_finished"):
     content: str
 
 
-class CancelRequested(_Event, frozen=True, kw_only=True, tag="cancel_requested"):
+class ToolLate(RunEvent, frozen=True, kw_only=True, tag="tool_late"):
+    """What an abandoned call came to after its end was in the log: evidence for people, which no model reads."""
+
+    step: int
+    index: int
+    call: str
+    name: str
+    key: str
+    outcome: Literal["ok", "error"]
+    content: str
+
+
+class ChildStarted(RunEvent, frozen=True, kw_only=True, tag="child_started"):
+    """A tool call has a run of its own, `child`, to which it gave a part of the work."""
+
+    step: int
+    index: int
+    key: str
+    child: str
+
+
+class CancelRequested(RunEvent, frozen=True, kw_only=True, tag="cancel_requested"):
     """Somebody took the run away: its user, its parent, or one of its own tools (then `call` is that call's id)."""
 
     source: Literal["user", "parent", "tool"]
@@ -185,20 +214,23 @@ class CancelRequested(_Event, frozen=True, kw_only=True, tag="cancel_requested")
     call: str = ""
 
 
-class MessageAdded(_Event, frozen=True, kw_only=True, tag="message_added"):
+class MessageAdded(RunEvent, frozen=True, kw_only=True, tag="message_added"):
     """Somebody says something to the run while it works; the model reads it with its next request."""
 
     content: str
 
 
-class BudgetGranted(_Event, frozen=True, kw_only=True, tag="budget_granted"):
+class BudgetGranted(RunEvent, frozen=True, kw_only=True, tag="budget_granted"):
     """The run's own limits are other ones from here on, field by field; None leaves a limit as it was."""
 
     limits: Limits
 
 
-class RunEnded(_Event, frozen=True, kw_only=True, tag="run_ended"):
-    """The closing event. `limit` of `scope` allowed `allowed` and `observed` had been used when it stopped the run."""
+class RunEnded(RunEvent, frozen=True, kw_only=True, tag="run_ended"):
+    """The closing event. `limit` of `scope` allowed `allowed` and `observed` had been used when it stopped the run.
+
+    Where it is not `quiescent`, work that was abandoned may still be going on.
+    """
 
     reason: StopReason
     state: State
@@ -215,6 +247,7 @@ class RunEnded(_Event, frozen=True, kw_only=True, tag="run_ended"):
     tool_calls: int = 0
     unknown_effects: tuple[str, ...] = ()
     next: NextStep = "none"
+    quiescent: bool = True
 
 
 Event = (
@@ -226,8 +259,15 @@ Event = (
     | ModelFailed
     | Compacted
     | ToolRefused
+    | ApprovalRequested
+    | ApprovalDecided
+    | InputRequested
+    | InputGiven
+    | RunWaiting
     | ToolStarted
     | ToolFinished
+    | ToolLate
+    | ChildStarted
     | CancelRequested
     | MessageAdded
     | BudgetGranted

@@ -6,6 +6,8 @@ results, since that request is the first to have them.
 
 The first end of anything counts. A second result of a call, a reply to a request that has ended, a word for a run that
 is over: such events are evidence, kept in the log, and change nothing.
+
+The time from `run_waiting` to whatever goes on with the run is added up apart, since it counts to no timeout.
 """
 
 from collections.abc import Callable
@@ -13,16 +15,22 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from agents.answered import counts
 from agents.answers import CUT_OFF, EXECUTOR_LOST, NOT_STARTED, UNKNOWN_EFFECT
 from agents.budget import Amounts, Limits
 from agents.compaction import summary_message
 from agents.errors import HeadraceError
 from agents.events import (
+    ApprovalDecided,
+    ApprovalRequested,
     BudgetGranted,
     CancelRequested,
+    ChildStarted,
     Compacted,
     Event,
     Finish,
+    InputGiven,
+    InputRequested,
     MessageAdded,
     ModelFailed,
     ModelReplied,
@@ -32,12 +40,15 @@ from agents.events import (
     RunEnded,
     RunResumed,
     RunStarted,
+    RunWaiting,
     ToolFinished,
+    ToolLate,
     ToolRefused,
     ToolStarted,
 )
 from agents.messages import Message, Usage
-from agents.snapshot import CallSnapshot, RunSnapshot, StepSnapshot
+from agents.people_events import Reason
+from agents.snapshot import ApprovalSnapshot, CallSnapshot, QuestionSnapshot, RunSnapshot, StepSnapshot
 
 
 class BrokenLog(HeadraceError):
@@ -84,6 +95,10 @@ class Folding:
     unknown: Amounts
     cancel: CancelRequested | None
     resumes: int
+    waited: float
+    waiting: tuple[Reason, ...]
+    waiting_since: float
+    late: tuple[ToolLate, ...]
     ended: RunEnded | None
 
     def __init__(self, start: RunSnapshot) -> None:
@@ -99,9 +114,13 @@ class Folding:
     def add(self, event: Event) -> None:
         """One more event of this run."""
         if self.ended is None:
+            if not isinstance(event, _NO_END_OF_WAITING):
+                self._end_waiting(event.at)
             _ADD[type(event)](self, event)
         elif isinstance(event, MessageAdded):
             self._message_added(event)
+        elif isinstance(event, ToolLate):
+            self._late(event)
 
     def _started(self, event: RunStarted) -> None:
         if self.started is None:
@@ -156,6 +175,43 @@ class Folding:
 
     def _refused(self, event: ToolRefused) -> None:
         self._answer(event.step, event.index, event.outcome, event.content, limit=event.limit)
+
+    def _approval_requested(self, event: ApprovalRequested) -> None:
+        call = self._unanswered(event.step, event.index)
+        if call is not None and call.approval is None and not call.started:
+            self._put(replace(call, approval=ApprovalSnapshot(requested=event)))
+
+    def _input_requested(self, event: InputRequested) -> None:
+        call = self._unanswered(event.step, event.index)
+        if call is not None and call.question is None and not call.started:
+            self._put(replace(call, question=QuestionSnapshot(requested=event)))
+
+    def _people_answered(self, event: ApprovalDecided | InputGiven) -> None:
+        call = self._asked_as(event.key)
+        if call is None or (asked := call.asked) is None or not counts(asked, event):
+            return
+        self._end_waiting(event.at)
+        if isinstance(asked, InputRequested):
+            self._put(replace(call, question=QuestionSnapshot(requested=asked, answered=event)))
+        elif isinstance(event, ApprovalDecided):
+            self._put(replace(call, approval=ApprovalSnapshot(requested=asked, decided=event)))
+
+    def _waits(self, event: RunWaiting) -> None:
+        self.waiting, self.waiting_since = event.reasons, event.at
+        self.resumes = 0
+
+    def _end_waiting(self, at: float) -> None:
+        if self.waiting:
+            self.waited += max(0.0, at - self.waiting_since)
+            self.waiting, self.waiting_since = (), 0.0
+
+    def _late(self, event: ToolLate) -> None:
+        self.late += (event,)
+
+    def _child_started(self, event: ChildStarted) -> None:
+        call = self._unanswered(event.step, event.index)
+        if call is not None and event.child not in call.children:
+            self._put(replace(call, children=(*call.children, event.child)))
 
     def _tool_started(self, event: ToolStarted) -> None:
         call = self._unanswered(event.step, event.index)
@@ -217,6 +273,13 @@ class Folding:
         call = step.calls[index]
         return call if call.outcome is None else None
 
+    def _asked_as(self, key: str) -> CallSnapshot | None:
+        """The call about which people are asked under this key; none once the run was taken away."""
+        if self.open_step is None or self.cancel is not None:
+            return None
+        asked = (call for call in self.open_step.calls if call.asked is not None and call.asked.key == key)
+        return next(asked, None)
+
     def _answer(
         self, number: int, index: int, outcome: Finish | Refusal, content: str, **more: Any
     ) -> CallSnapshot | None:
@@ -238,6 +301,9 @@ def raised(limits: Limits, grant: Limits) -> Limits:
     return replace(limits, **{field: getattr(grant, field) for field in fields if getattr(grant, field) is not None})
 
 
+_NO_END_OF_WAITING: Final = (RunWaiting, ApprovalDecided, InputGiven, ToolLate)
+"""Events that may come while a run waits for people, and do not by themselves go on with it."""
+
 _ADD: Final[dict[type, Callable[[Folding, Any], None]]] = {
     RunStarted: Folding._started,
     RunResumed: Folding._resumed,
@@ -246,8 +312,15 @@ _ADD: Final[dict[type, Callable[[Folding, Any], None]]] = {
     ModelFailed: Folding._failed,
     Compacted: Folding._compacted,
     ToolRefused: Folding._refused,
+    ApprovalRequested: Folding._approval_requested,
+    ApprovalDecided: Folding._people_answered,
+    InputRequested: Folding._input_requested,
+    InputGiven: Folding._people_answered,
+    RunWaiting: Folding._waits,
     ToolStarted: Folding._tool_started,
     ToolFinished: Folding._tool_finished,
+    ToolLate: Folding._late,
+    ChildStarted: Folding._child_started,
     CancelRequested: Folding._cancel_requested,
     MessageAdded: Folding._message_added,
     BudgetGranted: Folding._granted,

@@ -34,3 +34,9 @@ class RunLeft(HeadraceError):
     """The executor left the run open: nothing in its log says that it ended, and the next executor takes it up."""
 
     kind: ClassVar[str] = "run_left"
+
+
+class RunParked(RunLeft):
+    """All that the run waits for is people, and its log says so: whatever is said to it next takes it up again."""
+
+    kind: ClassVar[str] = "run_parked"

@@ -3,14 +3,42 @@
 from msgspec import Struct
 
 from agents.budget import NOTHING, UNLIMITED, Amounts, Exhausted, Limits
-from agents.events import CancelRequested, Finish, ModelRequested, Refusal, RunCreated, RunEnded
+from agents.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    CancelRequested,
+    Finish,
+    InputGiven,
+    InputRequested,
+    ModelRequested,
+    Refusal,
+    RunCreated,
+    RunEnded,
+    ToolLate,
+)
 from agents.messages import Message, ModelReply, ToolCall, Usage
+from agents.people_events import Asked, Reason
+
+
+class ApprovalSnapshot(Struct, frozen=True, kw_only=True):
+    """What people were asked to approve, and the one decision that counts."""
+
+    requested: ApprovalRequested
+    decided: ApprovalDecided | None = None
+
+
+class QuestionSnapshot(Struct, frozen=True, kw_only=True):
+    """What people were asked, and the one answer that counts, or that none will come."""
+
+    requested: InputRequested
+    answered: InputGiven | ApprovalDecided | None = None
 
 
 class CallSnapshot(Struct, frozen=True, kw_only=True):
     """One tool call of the step that is open. `outcome` is None while it has no answer; `content` is the answer.
 
-    `repeatable` says that it was declared idempotent or read-only when it was started.
+    `repeatable` says that it was declared idempotent or read-only when it was started. `children` are the runs to which
+    it gave parts of the work.
     """
 
     index: int
@@ -21,6 +49,20 @@ class CallSnapshot(Struct, frozen=True, kw_only=True):
     outcome: Finish | Refusal | None = None
     content: str = ""
     limit: Exhausted | None = None
+    approval: ApprovalSnapshot | None = None
+    question: QuestionSnapshot | None = None
+    children: tuple[str, ...] = ()
+
+    @property
+    def asked(self) -> Asked | None:
+        """What people are asked about this call, and have not answered."""
+        if self.outcome is not None or self.started:
+            return None
+        if self.approval is not None and self.approval.decided is None:
+            return self.approval.requested
+        if self.question is not None and self.question.answered is None:
+            return self.question.requested
+        return None
 
 
 class StepSnapshot(Struct, frozen=True, kw_only=True):
@@ -40,7 +82,9 @@ class RunSnapshot(Struct, frozen=True, kw_only=True):
     many messages lead it that no summary ever stands for. `open_request` is a model call whose end is not known.
     `context` is what the provider counted of the transcript up to its last answer, in tokens; None where it did not
     say, or a summary has shortened it since. `used` and `unknown` are what the run's own scope holds. `resumes` counts
-    since the last newly sealed step, and so does `attempts`: model calls that were announced, whatever their purpose.
+    since the last newly sealed step or wait for people, and `attempts` since that step: model calls that were
+    announced, whatever their purpose. `waiting` says for what it waits while people are all it waits for, since
+    `waiting_since`; `waited` is how many seconds it did so before. `late` is what abandoned calls came to.
     """
 
     created: RunCreated
@@ -63,7 +107,18 @@ class RunSnapshot(Struct, frozen=True, kw_only=True):
     cancel: CancelRequested | None = None
     resumes: int = 0
     attempts: int = 0
+    waited: float = 0.0
+    waiting: tuple[Reason, ...] = ()
+    waiting_since: float = 0.0
+    late: tuple[ToolLate, ...] = ()
     ended: RunEnded | None = None
+
+    @property
+    def asked(self) -> tuple[Asked, ...]:
+        """What people are asked and have not answered; nothing any more once the run was taken away."""
+        if self.open_step is None or self.cancel is not None or self.ended is not None:
+            return ()
+        return tuple(asked for call in self.open_step.calls if (asked := call.asked) is not None)
 
 
 class SessionSnapshot(Struct, frozen=True, kw_only=True):

@@ -7,10 +7,15 @@ import msgspec
 from msgspec import Struct
 
 from agents.events import (
+    ApprovalDecided,
+    ApprovalRequested,
     BudgetGranted,
     CancelRequested,
+    ChildStarted,
     Compacted,
     Event,
+    InputGiven,
+    InputRequested,
     MessageAdded,
     ModelFailed,
     ModelReplied,
@@ -19,7 +24,9 @@ from agents.events import (
     RunEnded,
     RunResumed,
     RunStarted,
+    RunWaiting,
     ToolFinished,
+    ToolLate,
     ToolRefused,
     ToolStarted,
     UnknownEvent,
@@ -36,8 +43,14 @@ _PASSING: Final = (
     ModelFailed,
     Compacted,
     ToolRefused,
+    ApprovalRequested,
+    ApprovalDecided,
+    InputRequested,
+    InputGiven,
     ToolStarted,
     ToolFinished,
+    ToolLate,
+    ChildStarted,
     CancelRequested,
     MessageAdded,
     BudgetGranted,
@@ -124,6 +137,12 @@ def _plain(event: Event) -> str:
             return f"told: {brief(event.content)}"
         case BudgetGranted():
             return f"granted: {limit_words(event.limits)}"
+        case RunWaiting():
+            return f"waits for people: {', '.join(event.reasons)}"
+        case ApprovalDecided():
+            return f"{event.decision} by {event.by}{f': {brief(event.note)}' if event.note else ''}"
+        case InputGiven():
+            return f"{event.by} answered: {brief(event.content)}"
         case RunEnded():
             return f"ended: {event.state}, {event.reason}{f': {brief(event.message, _LONG)}' if event.message else ''}"
         case _:
@@ -146,6 +165,15 @@ def _of_a_step(event: Event) -> str:
             return f"a summary stands for {event.messages:,} messages from here on: {brief(event.summary)}"
         case ToolRefused():
             return f"step {event.step}: {event.name} not run ({event.outcome}): {brief(event.content)}"
+        case ApprovalRequested():
+            return f"step {event.step}: {event.name} {brief(event.arguments, 100)} needs approval ({brief(event.why)})"
+        case InputRequested():
+            options = f" ({brief(' / '.join(event.options), 100)})" if event.options else ""
+            return f"step {event.step}: {event.name} asks: {brief(event.question, _LONG)}{options}"
+        case ToolLate():
+            return f"step {event.step}: {event.name} came to an end after all ({event.outcome}): {brief(event.content)}"
+        case ChildStarted():
+            return f"step {event.step}: run {event.child} works on a part of it"
         case ToolFinished():
             return f"step {event.step}: {event.name} -> {event.outcome}: {brief(event.content)}"
         case _:

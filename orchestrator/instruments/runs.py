@@ -23,6 +23,7 @@ from agents.events import (
     RunEnded,
     RunResumed,
     RunStarted,
+    RunWaiting,
     ToolFinished,
     ToolRefused,
     ToolStarted,
@@ -34,21 +35,27 @@ from orchestrator.instruments.families import counter, gauge, histogram
 
 
 class _OpenRun:
-    """What one run has open; the first of cancelling, tool, model names its state (`agents.lifecycle`)."""
+    """What one run has open; the first of cancelling, tool, people, model names its state (`agents.lifecycle`).
 
-    __slots__ = ("begun", "cancelling", "model", "tools")
+    `waiting` says for whom it waits, until an executor takes it up again.
+    """
+
+    __slots__ = ("begun", "cancelling", "model", "tools", "waiting")
 
     def __init__(self) -> None:
         self.begun = False
         self.cancelling = False
         self.model = False
         self.tools = 0
+        self.waiting: State | None = None
 
     def state(self) -> State:
         if self.cancelling:
             return State.CANCELLING
         if self.tools:
             return State.WAITING_TOOL
+        if self.waiting is not None:
+            return self.waiting
         if self.model:
             return State.WAITING_MODEL
         return State.RUNNING if self.begun else State.CREATED
@@ -109,6 +116,8 @@ class RunMetrics(Collector):
         match event:
             case RunStarted():
                 run.begun = True
+            case RunWaiting():
+                run.waiting = State.WAITING_APPROVAL if "approval" in event.reasons else State.WAITING_INPUT
             case ModelRequested():
                 run.model = True
             case ModelReplied() | ModelFailed():
@@ -167,4 +176,12 @@ class MeteredJournal:
             self._metrics.see(event)
 
 
-_OPEN = (State.CREATED, State.RUNNING, State.WAITING_MODEL, State.WAITING_TOOL, State.CANCELLING)
+_OPEN = (
+    State.CREATED,
+    State.RUNNING,
+    State.WAITING_MODEL,
+    State.WAITING_TOOL,
+    State.WAITING_APPROVAL,
+    State.WAITING_INPUT,
+    State.CANCELLING,
+)
