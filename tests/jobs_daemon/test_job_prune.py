@@ -1,7 +1,6 @@
 """What pruning leaves of jobs."""
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -11,21 +10,17 @@ from orchestrator.catalogue import Catalogue, Target
 from orchestrator.jobs.events import session_of
 from orchestrator.store.base import Store
 from orchestrator.store.errors import UnknownSession
-from orchestrator.store.memory import MemoryStore
-from orchestrator.store.sqlite import open_sqlite
 from tests.jobs_daemon.fake_runs import REQUEST, FakeRuns, feed, lines, never, serving, until, until_ended, upload
+from tests.store.stores import STORES
 
 LATER = 1e11
 """Seconds since the epoch: a time from which on nobody has touched anything."""
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=list(STORES))
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    async with AsyncExitStack() as stack:
-        if request.param == "memory":
-            yield MemoryStore()
-        else:
-            yield await stack.enter_async_context(open_sqlite(tmp_path / "store.db"))
+    async with STORES[request.param](tmp_path) as opened:
+        yield opened
 
 
 async def has_log(store: Store, job: str) -> bool:
@@ -64,8 +59,11 @@ async def test_a_job_keeps_its_log_until_it_has_ended(store: Store, tmp_path: Pa
         assert (await until_ended(service, "over")).phase == "done"
 
 
-async def test_a_job_that_cannot_be_gone_on_with_keeps_its_log(store: Store, tmp_path: Path) -> None:
+async def test_a_job_that_cannot_be_gone_on_with_keeps_its_log(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its agent may be configured again, or its daemon be of a version that can read its log."""
+    monkeypatch.setattr("orchestrator.jobs.driver.FIRST_PAUSE", 0.01)
     async with serving(tmp_path, FakeRuns(never), store=store) as service:
         for job in ("j", "later"):
             await service.create(replace(REQUEST, job=job))
