@@ -26,9 +26,7 @@ PEEK = 20
 """Unreadable items in a row, at the start, after which the input as a whole is refused."""
 
 ERRORS_KEPT = 10
-
-WINDOW = 4
-"""Results that wait for an earlier one, per worker, at most."""
+WINDOW = 4  # results that wait for an earlier one, per worker
 
 JobState = Literal["done", "failed", "stopped", "interrupted"]
 
@@ -104,8 +102,7 @@ class Job:
             raise InputError("workers: a job needs at least one")
         self.spec = spec
         self.taken = 0
-        self.done = 0
-        self.failed = 0
+        self.done = self.failed = 0
         self.ended = False
         self.stopping = ""
         self.usage = Usage()
