@@ -188,7 +188,9 @@ def _compared(node: ast.Compare, names: Mapping[str, Any]) -> bool:
 
 
 def _part(holder: object, key: object) -> object:
-    if isinstance(holder, dict) or (isinstance(holder, list) and type(key) is int):
+    if isinstance(holder, dict):
+        return holder[key]
+    if isinstance(holder, list) and type(key) is int:
         return holder[key]
     raise TypeError("only objects and lists have parts")
 
