@@ -1,0 +1,1 @@
+"""Tools that are no Python functions: commands and MCP servers."""
