@@ -143,10 +143,10 @@ class Daemon:
         async with trio.open_nursery() as core:
             await core.start(self.owners.run, self._lost)
             core.start_soon(on_new_day, self._new_day)
-            core.start_soon(keep_tidy, store, lambda: self.config.store.keep_days)
             async with trio.open_nursery() as nursery:
                 work = self._work = await self._take_up(nursery, folder, store)
                 core.start_soon(work.tenancy.keep)
+                core.start_soon(keep_tidy, work.sessions, lambda: self.config.store.keep_days)
                 app = make_app(self._surface(work), http, closing=self._closing)
                 serve = partial(serve_http, app, http, closing=self._closing, listeners=listeners)
                 async with trio.open_nursery() as surface:

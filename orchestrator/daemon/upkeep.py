@@ -8,7 +8,7 @@ from typing import Final
 import structlog
 import trio
 
-from orchestrator.store.base import Store
+from orchestrator.runs.sessions import SessionService
 from orchestrator.store.errors import StoreError
 
 DAY: Final = 86_400.0
@@ -32,7 +32,9 @@ async def on_new_day(tell: Callable[[datetime.date], None]) -> None:
             tell(day)
 
 
-async def keep_tidy(store: Store, keep_days: Callable[[], float], wall: Callable[[], float] = time.time) -> None:
+async def keep_tidy(
+    sessions: SessionService, keep_days: Callable[[], float], wall: Callable[[], float] = time.time
+) -> None:
     """Removes from time to time what nobody has touched for so many days; 0 keeps everything."""
     while True:
         await trio.sleep(PRUNE_SECONDS)
@@ -40,7 +42,7 @@ async def keep_tidy(store: Store, keep_days: Callable[[], float], wall: Callable
         if not days:
             continue
         try:
-            pruned = await store.prune(wall() - days * DAY)
+            pruned = await sessions.prune(wall() - days * DAY)
         except StoreError as error:
             _log.warning("what is old could not be removed", reason=error.message)
             continue

@@ -94,28 +94,30 @@ class Work:
     async def drain(self, seconds: float, edge: Edge, patience: trio.CancelScope) -> None:
         """Takes nothing new; what is live has so many seconds, or as long as `patience` has. Then it ends.
 
-        Runs that can be left open are left before their jobs are told, or they would count as cancelled.
+        Runs that can be left open begin no call any more, and are left as soon as they have none. They are left before
+        their jobs are told, or they would count as cancelled.
         """
         live = self.runs.statistics().live
         _log.info("draining", live_runs=live, live_jobs=self.jobs.live, open_calls=edge.open, at_most_seconds=seconds)
         self.jobs.close()
-        self.runs.close()
+        if self.store.durable:
+            self.runs.leave_soon()
+        else:
+            self.runs.close()
         patience.deadline = trio.current_time() + seconds
         with patience:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(edge.drained)
                 nursery.start_soon(self.jobs.all_ended)
                 nursery.start_soon(partial(self.runs.drain))
-        left = self.runs.statistics().live
+        cut_off = self.runs.statistics().live
         if not self.store.durable:
             self.jobs.hurry()
             await self.jobs.all_ended()
         await self.runs.end_all()
         self.jobs.hurry()
         await self.jobs.all_ended()
-        _log.info(
-            "drained", runs_left_open=left if self.store.durable else 0, runs_cut_off=0 if self.store.durable else left
-        )
+        _log.info("drained", runs_left_open=self.runs.left, calls_cut_off=cut_off)
 
 
 def runs_config(config: Config) -> RunsConfig:

@@ -21,13 +21,14 @@ SHUTTING_DOWN = "the daemon is shutting down"
 class LiveRuns:
     """Drives the runs of one service in `nursery`. `room` counts those that take their tenant's places.
 
-    `closed` says that nothing new is taken.
+    `closed` says that nothing new is taken; `left` counts runs that this process drove and left open.
     """
 
     def __init__(
         self, nursery: trio.Nursery, means: Means, books: OpenRuns, taking_up: TakingUp, config: RunsConfig
     ) -> None:
         self.closed = False
+        self.left = 0
         self.room = RunRoom(config.per_tenant, config.in_all)
         self.ended = EndedSessions(means.store, books.busy)
         self._nursery = nursery
@@ -92,6 +93,7 @@ class LiveRuns:
             await self._driving.drive(record)
         finally:
             record.end(self._means.wall())
+            self.left += record.detail is None
             self._over(record)
 
     def configure(self, config: RunsConfig) -> None:
@@ -112,6 +114,13 @@ class LiveRuns:
                 record.cancel("cancelled", message, "parent")
         await self._books.none_live()
         await self._means.executor.stop()
+
+    def leave_soon(self) -> None:
+        """Begins no new model call and no new tool, and leaves each run open as soon as it has none under way."""
+        self.closed = True
+        self._driving.leaving = True
+        for record in list(self._books.records.values()):
+            record.leave_soon()
 
     def _over(self, record: RunRecord) -> None:
         if record.terms.model is not None:

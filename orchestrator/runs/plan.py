@@ -51,6 +51,9 @@ def plan_run(
     tenant = check_name("tenant", request.tenant)
     if request.job:
         check_name("job", request.job)
+    if before is None and not request.task:
+        there = f"; there is no session {request.session} to go on with" if request.session else ""
+        raise InvalidLimits("task", f"must not be empty{there}")
     if before is None and request.grant != Limits():
         raise InvalidLimits("grant", "is for a session that goes on; a new one has its agent's limits and no others")
     who = request.who if before is None or request.who != AgentChoice() else choice_of(before)

@@ -147,6 +147,13 @@ class RunRecord:
             self._run.receive(events)
         self.ring()
 
+    def leave_soon(self) -> None:
+        """Lets what is under way in it end, and leaves it open then."""
+        if self._run is not None:
+            self._run.leave_soon()
+        if self.pause is not None:
+            self.pause.cancel()
+
     def leave(self) -> None:
         """Stops driving it, and leaves it open in its log."""
         if self._run is not None:

@@ -230,6 +230,18 @@ class RunService:
         """Nothing new is taken from here on; what is live goes on."""
         self._live.closed = True
 
+    def leave_soon(self) -> None:
+        """Begins nothing new, neither runs nor calls of runs, and leaves each run open when it has no call under way.
+
+        For a store that is durable: nothing is cut off, and the next process goes on.
+        """
+        self._live.leave_soon()
+
+    @property
+    def left(self) -> int:
+        """How many runs this process drove and left open."""
+        return self._live.left
+
     async def drain(self, until: float = math.inf) -> int:
         """Closes and waits till all runs have ended, or until `until` on trio's clock; answers how many are left."""
         self.close()

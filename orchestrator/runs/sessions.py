@@ -42,12 +42,14 @@ class SessionService:
         """One session with its latest runs. Raises `UnknownSession`."""
         stored = await self._store.session(session)
         page = await self._runs.page(session=session, size=LATEST_RUNS)
-        return SessionDetail(**msgspec.structs.asdict(_seen(stored)), runs=tuple(reversed(page.runs)), total=page.total)
+        return SessionDetail(
+            **msgspec.structs.asdict(self._seen(stored)), runs=tuple(reversed(page.runs)), total=page.total
+        )
 
     async def page(self, *, tenant: str = "", cursor: str = "", size: int = 100) -> SessionPage:
         """Sessions in the order of their names; of all tenants where none is named. A cursor is the last one's name."""
         found = await self._store.sessions(tenant=tenant, after=cursor, size=size + 1)
-        shown = tuple(_seen(one) for one in found[:size])
+        shown = tuple(self._seen(one) for one in found[:size])
         return SessionPage(sessions=shown, next=shown[-1].session if len(found) > size else "")
 
     async def export(self, session: str) -> AsyncGenerator[bytes, None]:
@@ -112,6 +114,19 @@ class SessionService:
             runs += (await self._store.runs(RunQuery(session=one.session, size=1))).total
         return PruneReport(before=before, dry_run=True, sessions=sessions, runs=runs, events=events)
 
+    def _seen(self, stored: StoredSession) -> SessionView:
+        """An executor keeps the lease of a session whose run has ended, which means nothing to anybody else."""
+        used = self._runs.holds(stored.session) or stored.holder == JOBS
+        return SessionView(
+            session=stored.session,
+            tenant=stored.tenant,
+            events=stored.last,
+            generation=stored.generation,
+            holder=stored.holder if used else "",
+            created=stored.created,
+            updated=stored.updated,
+        )
+
     async def _let_go(self, before: float) -> None:
         """A session stays in its executor's hands when its run has ended, until somebody minds, as pruning does."""
         async for one in self._old(before):
@@ -128,18 +143,6 @@ class SessionService:
             if len(found) < PAGE:
                 return
             after = found[-1].session
-
-
-def _seen(stored: StoredSession) -> SessionView:
-    return SessionView(
-        session=stored.session,
-        tenant=stored.tenant,
-        events=stored.last,
-        generation=stored.generation,
-        holder=stored.holder,
-        created=stored.created,
-        updated=stored.updated,
-    )
 
 
 def _line(what: ExportHeader | ExportLine) -> bytes:

@@ -129,10 +129,11 @@ async def test_what_cannot_serve_is_not_ready(tmp_path: Path) -> None:
 
 
 async def test_draining_lets_live_work_end_and_takes_nothing_new(tmp_path: Path) -> None:
-    """After the end was asked for, a live run ends with its answer, while new runs, jobs and items are refused."""
+    """After the end was asked for, a call that is out ends with its answer; new runs, jobs and items are refused."""
     medium = '[backends.sim]\nkind = "simulated"\nspeed = 4\n'
     async with serving(config(tmp_path, medium), hurry=False) as daemon:
         view = await daemon.client.start_run(RunRequest(task="hello"))
+        await until(lambda: daemon.daemon.owners.by_name["sim"].statistics().live > 0)
         daemon.daemon.end()
         await trio.testing.wait_all_tasks_blocked(0.01)
         with pytest.raises(ClientError, match="shutting down"):
