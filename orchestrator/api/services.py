@@ -13,6 +13,7 @@ from agents.messages import ModelReply, ModelRequest, Usage
 from agents.port import Flow, Held, Priority, Receipt, ReplyStream
 from orchestrator.api.identity import Client
 from orchestrator.policy.allowance import Allowances
+from orchestrator.views.approvals import ApprovalList, ApprovalView
 from orchestrator.views.jobs import JobList, JobRequest, JobView
 from orchestrator.views.queue import CapabilitiesView, QueueView
 from orchestrator.views.runs import RunDetail, RunPage, RunRequest, RunView
@@ -92,6 +93,47 @@ class Runs(Protocol):
         Numbers are its session's, the same for ever; where the session has one run, they count from 1. A reader that
         is slow slows nobody. `UnknownRun` is raised by the first step.
         """
+        ...
+
+
+class Approvals(Protocol):
+    """What people are asked by runs that wait for them, also by those that an earlier daemon left waiting.
+
+    Every method that names a request raises `UnknownApproval` for one that nobody knows, and `StoreError` where the
+    store cannot answer. A decision is durable when the method returns, and there is one only: the first in the log.
+    """
+
+    async def list_open(self, *, tenant: str = "", job: str = "", run: str = "", size: int = 1000) -> ApprovalList:
+        """The open requests, the oldest first; empty filters match all."""
+        ...
+
+    async def show(self, id: str) -> ApprovalView:
+        """One request, open or decided."""
+        ...
+
+    async def decide(
+        self,
+        id: str,
+        decision: Literal["approved", "denied"],
+        *,
+        by: str,
+        note: str = "",
+        digest: str = "",
+        key: str = "",
+    ) -> ApprovalView:
+        """Approves or denies it. To say again what was decided already is no error.
+
+        Raises `AlreadyDecided` where somebody or the clock decided otherwise, or the run was taken away before;
+        `NotAsked` where it cannot be decided like this: another `digest`, a question that is to be approved.
+        """
+        ...
+
+    async def answer(self, id: str, content: str, *, by: str, key: str = "") -> ApprovalView:
+        """Answers a question. Raises as `decide` does, `NotAsked` also for an approval, `InvalidLimits`."""
+        ...
+
+    def watch(self, *, tenant: str = "") -> AsyncGenerator[ApprovalList, None]:
+        """The open requests now, and again whenever they have changed, without end."""
         ...
 
 
@@ -259,6 +301,7 @@ class Services(Struct, frozen=True, kw_only=True):
     identify: Callable[[Mapping[str, str]], Client]
     budgets: Budgets
     sessions: Sessions | None = None
+    approvals: Approvals | None = None
     open_metrics: bool = False
     max_tokens: Callable[[str], int | None] = lambda model: None
     allowances: Callable[[str, str], Allowances] = lambda model, tenant: {}
