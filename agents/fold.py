@@ -12,10 +12,11 @@ from collections.abc import Iterable
 
 from agents.errors import HeadraceError
 from agents.events import VERSION, Event, RunCreated, UnknownEvent
-from agents.folding import BrokenLog, Folding, raised, step_messages
+from agents.folding import BrokenLog, Folding
 from agents.messages import Message
 from agents.result import RunResult, at_most
 from agents.snapshot import RunSnapshot, SessionSnapshot
+from agents.step_messages import raised, step_messages
 
 __all__ = ["BrokenLog", "StillOpen", "fold", "raised", "result_of", "transcript"]
 

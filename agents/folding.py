@@ -16,7 +16,6 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from agents.answered import counts
-from agents.answers import CUT_OFF, EXECUTOR_LOST, NOT_STARTED, UNKNOWN_EFFECT
 from agents.budget import Amounts, Limits
 from agents.compaction import summary_message
 from agents.errors import HeadraceError
@@ -49,25 +48,11 @@ from agents.events import (
 from agents.messages import Message, Usage
 from agents.people_events import Reason
 from agents.snapshot import ApprovalSnapshot, CallSnapshot, QuestionSnapshot, RunSnapshot, StepSnapshot
+from agents.step_messages import raised, step_messages
 
 
 class BrokenLog(HeadraceError):
     """Events that no run can have written in this order: going on would mean guessing."""
-
-
-def step_messages(step: StepSnapshot) -> tuple[Message, ...]:
-    """A step as the model reads it: its reply, and one answer per call, in order."""
-    answers = (Message("tool", answer_of(call), tool_call_id=call.call.id) for call in step.calls)
-    return step.reply.message, *answers
-
-
-def answer_of(call: CallSnapshot) -> str:
-    """What the model is told of this call, answered or not."""
-    if call.outcome is not None:
-        return call.content
-    if not call.started:
-        return NOT_STARTED
-    return (CUT_OFF if call.repeatable else UNKNOWN_EFFECT).format(why=EXECUTOR_LOST)
 
 
 class Folding:
@@ -132,7 +117,8 @@ class Folding:
     def _requested(self, event: ModelRequested) -> None:
         self._go_on()
         if event.purpose == "step":
-            self._read_inbox()
+            self.messages += [Message("user", content) for content in self.inbox]
+            self.inbox = ()
         self.open_request = event
         self.attempts += 1
 
@@ -197,8 +183,7 @@ class Folding:
             self._put(replace(call, approval=ApprovalSnapshot(requested=asked, decided=event)))
 
     def _waits(self, event: RunWaiting) -> None:
-        self.waiting, self.waiting_since = event.reasons, event.at
-        self.resumes = 0
+        self.waiting, self.waiting_since, self.resumes = event.reasons, event.at, 0
 
     def _end_waiting(self, at: float) -> None:
         if self.waiting:
@@ -247,10 +232,6 @@ class Folding:
             self.messages += step_messages(self.open_step)
             self.open_step = None
 
-    def _read_inbox(self) -> None:
-        self.messages += [Message("user", content) for content in self.inbox]
-        self.inbox = ()
-
     def _end_request(self, event: ModelReplied | ModelFailed) -> ModelRequested | None:
         request = self.open_request
         if request is None or (request.step, request.attempt) != (event.step, event.attempt):
@@ -275,10 +256,8 @@ class Folding:
 
     def _asked_as(self, key: str) -> CallSnapshot | None:
         """The call about which people are asked under this key; none once the run was taken away."""
-        if self.open_step is None or self.cancel is not None:
-            return None
-        asked = (call for call in self.open_step.calls if call.asked is not None and call.asked.key == key)
-        return next(asked, None)
+        calls = () if self.open_step is None or self.cancel is not None else self.open_step.calls
+        return next((call for call in calls if call.asked is not None and call.asked.key == key), None)
 
     def _answer(
         self, number: int, index: int, outcome: Finish | Refusal, content: str, **more: Any
@@ -293,12 +272,6 @@ class Folding:
         assert self.open_step is not None
         calls = self.open_step.calls
         self.open_step = replace(self.open_step, calls=(*calls[: call.index], call, *calls[call.index + 1 :]))
-
-
-def raised(limits: Limits, grant: Limits) -> Limits:
-    """`limits` with those of the grant in their place, field by field; None leaves a limit as it was."""
-    fields = Limits.__struct_fields__
-    return replace(limits, **{field: getattr(grant, field) for field in fields if getattr(grant, field) is not None})
 
 
 _NO_END_OF_WAITING: Final = (RunWaiting, ApprovalDecided, InputGiven, ToolLate)

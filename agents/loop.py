@@ -11,7 +11,8 @@ A run ends in one of four ways, and each is recorded where it is known:
 
 Whichever it is, every tool call of the transcript has exactly one answer and nothing stays reserved in the budget.
 
-A run can also be left (`AgentRun.leave`): then it has not ended, and `AgentRun.take_up` goes on with it elsewhere.
+A run can also be left (`AgentRun.leave`): then it has not ended, and `AgentRun.take_up` goes on with it elsewhere. So
+does whoever hears that people answered a run that was parked, since nothing but they could go on with it.
 """
 
 import math
@@ -32,6 +33,7 @@ from agents.model_need import price_within
 from agents.money import PriceList, Prices
 from agents.origin import NOWHERE, Origin, RunLeft
 from agents.port import Journal, ModelPort, Priority
+from agents.requests import refuse_without_people
 from agents.result import RunResult, Stop
 from agents.run_state import RunState
 from agents.snapshot import RunSnapshot
@@ -217,7 +219,8 @@ class AgentRun:
     async def drive(self, room: trio.CapacityLimiter | None = None) -> RunResult:
         """Runs to the end; where there is a `room` for live runs, waits (queued) for a place in it first.
 
-        Raises `JournalLost`, `RunLeft` after `leave`, or `trio.Cancelled` when the caller is cancelled.
+        Raises `JournalLost`, `RunLeft` after `leave`, `RunParked` where it waits for people and for nothing else, or
+        `trio.Cancelled` when the caller is cancelled.
         """
         state = self._state
         try:
@@ -288,9 +291,11 @@ async def run_agent(
 ) -> RunResult:
     """Runs one agent on one task, from start to its one stop reason.
 
-    Every end that belongs to the run is a result. Raises `InvalidLimits` before anything is created, `JournalLost`
-    where an event could not be kept, and `trio.Cancelled` after the closing event when the caller is cancelled.
+    Every end that belongs to the run is a result. Raises `InvalidLimits`, and `NobodyToAsk` where the agent has a tool
+    on which people decide, before anything is created; `JournalLost` where an event could not be kept, and
+    `trio.Cancelled` after the closing event when the caller is cancelled.
     """
+    refuse_without_people(agent)
     agent_run = AgentRun(
         agent,
         task,

@@ -2,6 +2,8 @@
 
 from agents.budget import Exhausted
 from agents.messages import Message, ModelReply, ToolCall
+from agents.pending import Pending
+from agents.people_events import Answered
 from agents.result import Stop
 
 
@@ -10,10 +12,11 @@ class OpenStep:
 
     `shrunk_by` is the limit because of which the answer could be no longer. `started` says of each call whose start is
     in the log whether it was declared repeatable. `stop` and `exhausted` are what answers given under an earlier
-    executor mean for the run: the one at once, the other when the rest is answered.
+    executor mean for the run: the one at once, the other when the rest is answered. `asked` holds what people were
+    asked, call by call.
     """
 
-    __slots__ = ("answers", "calls", "exhausted", "number", "reply", "shrunk_by", "started", "stop")
+    __slots__ = ("answers", "asked", "calls", "exhausted", "number", "reply", "shrunk_by", "started", "stop")
 
     def __init__(self, number: int, reply: ModelReply, shrunk_by: Exhausted | None = None) -> None:
         self.number = number
@@ -22,11 +25,17 @@ class OpenStep:
         self.calls = reply.message.tool_calls
         self.answers: list[str | None] = [None] * len(self.calls)
         self.started: dict[int, bool] = {}
+        self.asked: dict[int, Pending] = {}
         self.stop: Stop | None = None
         self.exhausted: Exhausted | None = None
 
     def unanswered(self) -> list[tuple[int, ToolCall]]:
         return [(index, call) for index, call in enumerate(self.calls) if self.answers[index] is None]
+
+    def hear(self, answered: Answered, *, in_order: bool) -> None:
+        """People answered; see `Pending.hear`."""
+        for pending in self.asked.values():
+            pending.hear(answered, in_order=in_order)
 
     def key(self, run: str, index: int) -> str:
         """Which call it is, for ever."""

@@ -6,8 +6,7 @@ from typing import Literal
 import trio
 
 from agents.budget import Limits, Scope
-from agents.events import BudgetGranted, CancelRequested, Event, MessageAdded
-from agents.folding import raised
+from agents.events import ApprovalDecided, BudgetGranted, CancelRequested, Event, InputGiven, MessageAdded
 from agents.lifecycle import Lifecycle, State, StopReason
 from agents.log import Log
 from agents.messages import Message, Usage
@@ -17,6 +16,7 @@ from agents.port import ModelPort, Priority
 from agents.result import Stop
 from agents.snapshot import RunSnapshot
 from agents.spec import AgentSpec
+from agents.step_messages import raised
 
 Taken = Literal["cancelled", "interrupted"]
 
@@ -31,6 +31,7 @@ class RunState:
     """
 
     __slots__ = (
+        "_stir",
         "agent",
         "attempts",
         "cancel",
@@ -115,6 +116,7 @@ class RunState:
         self.attempts = 0
         self.tool_calls = 0
         self.unknown_effects: list[str] = []
+        self._stir: trio.Event | None = None
         log.receive = self.receive
 
     def leave(self) -> None:
@@ -135,6 +137,16 @@ class RunState:
         """
         with trio.CancelScope(shield=True):
             await trio.lowlevel.checkpoint()
+
+    def stir(self) -> None:
+        """Something happened that whoever waits for people may have to act on."""
+        if self._stir is not None:
+            self._stir.set()
+
+    async def stirred(self) -> None:
+        """Until the next `stir`."""
+        self._stir = trio.Event()
+        await self._stir.wait()
 
     @property
     def ending(self) -> bool:
@@ -183,6 +195,9 @@ class RunState:
         """What others appended, in the log's order; each event once."""
         self.inbox += [e.content for e in events if isinstance(e, MessageAdded) and e.run == self.run]
         self.news += len(events)
+        for event in events:
+            if isinstance(event, ApprovalDecided | InputGiven) and event.run == self.run and self.open_step is not None:
+                self.open_step.hear(event, in_order=True)
         self.hear(events)
 
     def hear(self, events: Sequence[Event]) -> None:
@@ -196,6 +211,9 @@ class RunState:
                 self.work.cancel()
             elif isinstance(event, BudgetGranted):
                 self._grant(event.limits)
+            elif isinstance(event, ApprovalDecided | InputGiven) and self.open_step is not None:
+                self.open_step.hear(event, in_order=False)
+        self.stir()
 
     def _grant(self, limits: Limits) -> None:
         self.scope.limits = raised(self.scope.limits, limits)

@@ -6,7 +6,8 @@ was declared repeatable and still is, and is closed as an unknown effect where n
 answer stays an answer, and one that should have ended the run ends it now. Calls that were not started are decided
 anew, and a reply that nobody has judged is judged.
 
-Downtime counts: the run's clocks go on from when it was first started, by the wall clock.
+Downtime counts: the run's clocks go on from when it was first started, by the wall clock. Only the time in which all
+that it waited for was people does not.
 """
 
 import math
@@ -22,6 +23,7 @@ from agents.messages import Message
 from agents.open_calls import settle_left_open
 from agents.open_step import OpenStep
 from agents.origin import CannotContinue
+from agents.pending import Pending
 from agents.result import Stop
 from agents.run_state import RunState
 from agents.snapshot import CallSnapshot, RunSnapshot, StepSnapshot
@@ -70,7 +72,9 @@ def restore(state: RunState, snapshot: RunSnapshot, wall: float) -> None:
     state.unknown_effects = list(snapshot.unknown_effects)
     state.scope.used, state.scope.unknown = snapshot.used, snapshot.unknown
     if snapshot.started is not None:
-        state.scope.started = trio.current_time() - max(0.0, wall - snapshot.started)
+        waits = max(0.0, wall - snapshot.waiting_since) if snapshot.waiting else 0.0
+        lived = wall - snapshot.started - snapshot.waited - waits
+        state.scope.started = trio.current_time() - max(0.0, lived)
     request = snapshot.open_request
     if request is not None:
         state.scope.unknown += Amounts(tokens=request.reserved_tokens, micro_dollars=request.reserved_micro_dollars)
@@ -100,6 +104,10 @@ def _restore_step(state: RunState, snapshot: StepSnapshot) -> None:
             step.exhausted = step.exhausted or call.limit
         elif call.started:
             step.started[call.index] = call.repeatable and _still_repeatable(state, call)
+        elif call.question is not None:
+            step.asked[call.index] = Pending(call.question.requested, call.question.answered)
+        elif call.approval is not None:
+            step.asked[call.index] = Pending(call.approval.requested, call.approval.decided)
 
 
 def _still_repeatable(state: RunState, call: CallSnapshot) -> bool:
