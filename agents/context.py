@@ -2,11 +2,25 @@
 
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import trio
 
+from agents.budget import Limits
+from agents.result import RunResult
+
 T = TypeVar("T")
+
+
+class Delegates(Protocol):
+    """What starts a run for a tool call."""
+
+    async def run(self, agent: str, task: str, limits: Limits, *, depth: int, width: int) -> RunResult:
+        """How that run ended; at most `depth` runs may be above it, and one run may start `width`.
+
+        Raises `agents.tools.ToolError` where there is none.
+        """
+        ...
 
 
 class ToolContext:
@@ -14,16 +28,26 @@ class ToolContext:
 
     `key` is unique for this call for ever: a tool that acts outside hands it on, so that the thing is done once.
     `generation` is that of the run's executor, and rises with each that takes the run over: whoever gets both can
-    refuse one that was overtaken.
+    refuse one that was overtaken. `delegation` is for tools that are agents; None for all others.
     """
 
-    __slots__ = ("_cancel_run", "_cancelled", "call", "generation", "key", "run")
+    __slots__ = ("_cancel_run", "_cancelled", "call", "delegation", "generation", "key", "run")
 
-    def __init__(self, *, run: str, call: str, key: str, cancel_run: Callable[[], None], generation: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        run: str,
+        call: str,
+        key: str,
+        cancel_run: Callable[[], None],
+        generation: int = 0,
+        delegation: Delegates | None = None,
+    ) -> None:
         self.run = run
         self.call = call
         self.key = key
         self.generation = generation
+        self.delegation = delegation
         self._cancel_run = cancel_run
         self._cancelled = threading.Event()
 

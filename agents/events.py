@@ -21,7 +21,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from agents.budget import Exhausted, Limits
+from agents.budget import NOTHING, Amounts, Exhausted, Limits
 from agents.errors import HeadraceError
 from agents.event_base import RunEvent
 from agents.lifecycle import State, StopReason
@@ -175,7 +175,7 @@ class ToolStarted(RunEvent, frozen=True, kw_only=True, tag="tool_started"):
 
 
 class ToolFinished(RunEvent, frozen=True, kw_only=True, tag="tool_finished"):
-    """A started call's one result, as the model is told."""
+    """A started call's one result, as the model is told. Runs that it started used so much of this run's budget."""
 
     step: int
     index: int
@@ -183,6 +183,8 @@ class ToolFinished(RunEvent, frozen=True, kw_only=True, tag="tool_finished"):
     name: str
     outcome: Finish
     content: str
+    used: Amounts = NOTHING
+    unknown: Amounts = NOTHING
 
 
 class ToolLate(RunEvent, frozen=True, kw_only=True, tag="tool_late"):

@@ -84,6 +84,7 @@ class Folding:
     waiting: tuple[Reason, ...]
     waiting_since: float
     late: tuple[ToolLate, ...]
+    children: tuple[str, ...]
     ended: RunEnded | None
 
     def __init__(self, start: RunSnapshot) -> None:
@@ -195,6 +196,8 @@ class Folding:
 
     def _child_started(self, event: ChildStarted) -> None:
         call = self._unanswered(event.step, event.index)
+        if event.child not in self.children:
+            self.children += (event.child,)
         if call is not None and event.child not in call.children:
             self._put(replace(call, children=(*call.children, event.child)))
 
@@ -209,7 +212,11 @@ class Folding:
 
     def _tool_finished(self, event: ToolFinished) -> None:
         call = self._answer(event.step, event.index, event.outcome, event.content)
-        if call is not None and event.outcome == "unknown_effect":
+        if call is None:
+            return
+        self.used += event.used
+        self.unknown += event.unknown
+        if event.outcome == "unknown_effect":
             self.unknown_effects += (call.key,)
 
     def _cancel_requested(self, event: CancelRequested) -> None:

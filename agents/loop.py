@@ -37,6 +37,7 @@ from agents.requests import refuse_without_people
 from agents.result import RunResult, Stop
 from agents.run_state import RunState
 from agents.snapshot import RunSnapshot
+from agents.spawner import Spawner, scope_name
 from agents.spec import AgentSpec
 from agents.steps import begin
 from agents.take_up import expiry_of, opening_of, restore, what_it_adds
@@ -52,9 +53,9 @@ class AgentRun:
     `budget` is the scope above the run's own (its job's, its tenant's), None for none. `expiry` is the time on trio's
     clock at which the run is worth nothing any more, whether it has begun or not. `history` is the last run of the
     session that this one goes on with; an empty task then goes on where that stopped. `generation` is that of the
-    session's lease, `number` that of the last event in its log; `wall` tells seconds since the epoch. Raises
-    `InvalidLimits` where money is limited and the agent's model has no price, `CannotContinue` where the session
-    cannot go on like this.
+    session's lease, `number` that of the last event in its log; `wall` tells seconds since the epoch. `spawner` starts
+    the runs below it, for tools that are agents; None refuses them. Raises `InvalidLimits` where money is limited and
+    the agent's model has no price, `CannotContinue` where the session cannot go on like this.
     """
 
     def __init__(
@@ -75,11 +76,12 @@ class AgentRun:
         generation: int = 0,
         number: int = 0,
         wall: Callable[[], float] = lambda: 0.0,
+        spawner: Spawner | None = None,
     ) -> None:
         before = () if history is None else transcript(history)
         self._adds = agent.transcript(task) if history is None else what_it_adds(agent, task, history)
         self._origin = origin
-        scope = Scope("run", agent.limits, budget)
+        scope = Scope(scope_name(origin.depth), agent.limits, budget)
         self._state = RunState(
             agent,
             run or secrets.token_hex(8),
@@ -93,6 +95,7 @@ class AgentRun:
             wall=wall,
             generation=generation,
         )
+        self._state.spawner, self._state.depth = spawner, origin.depth
         if history is None:
             self._state.opening = opening_of(self._adds, task)
         else:
@@ -114,6 +117,7 @@ class AgentRun:
         wall: Callable[[], float] = lambda: 0.0,
         priority: Priority | None = None,
         append_seconds: float = APPEND_SECONDS,
+        spawner: Spawner | None = None,
     ) -> Self:
         """The run of this snapshot, which another executor left open: `drive` it, without `create`.
 
@@ -121,7 +125,7 @@ class AgentRun:
         one it was created with.
         """
         created, now = snapshot.created, wall()
-        scope = Scope("run", snapshot.limits, budget)
+        scope = Scope(scope_name(created.depth), snapshot.limits, budget)
         if priority is None and created.priority is not None:
             priority = Priority(created.priority)
         state = RunState(
@@ -138,6 +142,7 @@ class AgentRun:
             generation=generation,
         )
         restore(state, snapshot, now)
+        state.spawner = spawner
         run = cls.__new__(cls)
         run._state, run._adds, run._origin, run.result = state, (), NOWHERE, None
         return run
@@ -184,6 +189,9 @@ class AgentRun:
                 priority=None if state.priority is None else int(state.priority),
                 expiry=origin.expiry,
                 who=origin.who,
+                parent=origin.parent,
+                parent_key=origin.parent_key,
+                depth=origin.depth,
             )
         )
 

@@ -11,7 +11,8 @@ class Origin(Struct, frozen=True, kw_only=True):
     """Goes into `run_created` as it is. `expiry` is in seconds since the epoch, None for none.
 
     `session` is the log that the run is a part of, empty for one of its own. `who` is the agent as it was asked for,
-    in the words of whoever created the run.
+    in the words of whoever created the run. A run that another one's tool call started names that run as its `parent`,
+    the call's key, and how many runs are above it.
     """
 
     session: str = ""
@@ -19,6 +20,9 @@ class Origin(Struct, frozen=True, kw_only=True):
     job: str = ""
     who: str = ""
     expiry: float | None = None
+    parent: str = ""
+    parent_key: str = ""
+    depth: int = 0
 
 
 NOWHERE = Origin()

@@ -84,7 +84,8 @@ class RunSnapshot(Struct, frozen=True, kw_only=True):
     say, or a summary has shortened it since. `used` and `unknown` are what the run's own scope holds. `resumes` counts
     since the last newly sealed step or wait for people, and `attempts` since that step: model calls that were
     announced, whatever their purpose. `waiting` says for what it waits while people are all it waits for, since
-    `waiting_since`; `waited` is how many seconds it did so before. `late` is what abandoned calls came to.
+    `waiting_since`; `waited` is how many seconds it did so before. `late` is what abandoned calls came to,
+    `children` are all the runs that it has started.
     """
 
     created: RunCreated
@@ -111,6 +112,7 @@ class RunSnapshot(Struct, frozen=True, kw_only=True):
     waiting: tuple[Reason, ...] = ()
     waiting_since: float = 0.0
     late: tuple[ToolLate, ...] = ()
+    children: tuple[str, ...] = ()
     ended: RunEnded | None = None
 
     @property

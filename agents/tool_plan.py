@@ -10,6 +10,7 @@ import trio
 
 from agents.answered import digest_of
 from agents.budget import Amounts, Exhausted
+from agents.delegation import Delegation
 from agents.events import Refusal, ToolRefused
 from agents.lifecycle import StopReason
 from agents.messages import ToolCall
@@ -30,10 +31,10 @@ _OTHER_TOOL = "Not run: {name} is not the tool any more that people were asked a
 class Granted:
     """A call that may run: its tool exists, its arguments fit, and it is paid for. `again`: it was started before.
 
-    `pending` is what people were asked about it, where they were.
+    `pending` is what people were asked about it, where they were; `delegation` the run that it has, where it may.
     """
 
-    __slots__ = ("again", "arguments", "call", "index", "pending", "scope", "started", "tool")
+    __slots__ = ("again", "arguments", "call", "delegation", "index", "pending", "scope", "started", "tool")
 
     def __init__(
         self, index: int, call: ToolCall, tool: BaseTool, arguments: dict[str, object], *, again: bool = False
@@ -45,6 +46,7 @@ class Granted:
         self.again = again
         self.started = again
         self.pending: Pending | None = None
+        self.delegation: Delegation | None = None
         self.scope = trio.CancelScope()
 
 
