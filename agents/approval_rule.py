@@ -12,6 +12,7 @@ name, as plain JSON values; `place.city` and `place["city"]` are the same.
 """
 
 import ast
+import difflib
 import operator
 import warnings
 from collections.abc import Callable, Mapping
@@ -28,6 +29,7 @@ MOST_NODES: Final = 250
 MOST_DEPTH: Final = 32
 
 TOOL: Final = "tool"
+_WORDS: Final = ("never", "always")
 
 _COMPARE: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], object]]] = {
     ast.Eq: operator.eq,
@@ -89,7 +91,12 @@ Approval: TypeAlias = Literal["never", "always"] | ApprovalRule
 
 def read_approval(text: str) -> Approval:
     """`never`, `always` or a rule. Raises `InvalidLimits` with the field `approval`."""
-    return cast(Literal["never", "always"], text) if text in ("never", "always") else ApprovalRule(text)
+    if text in _WORDS:
+        return cast(Literal["never", "always"], text)
+    near = difflib.get_close_matches(text.strip().lower(), _WORDS, n=1, cutoff=0.75)
+    if near:
+        raise _invalid(f'{text!r} is neither "never", nor "always", nor a rule; did you mean {near[0]!r}?')
+    return ApprovalRule(text)
 
 
 def _parse(text: str) -> ast.expr:

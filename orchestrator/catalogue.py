@@ -37,7 +37,8 @@ class TenantRules(Struct, frozen=True):
 
 class Catalogue(Struct, frozen=True, kw_only=True):
     """Everything by name. `models` gives for each model its backends in order of preference, `max_output` how many
-    tokens its answers can have, where that is known.
+    tokens its answers can have, where that is known. `elsewhere` gives, for agents that have such, what they name of
+    tools that are only known when a run needs them: other agents, MCP servers and single tools of theirs.
     """
 
     models: Mapping[str, Sequence[Target]] = {}
@@ -46,6 +47,7 @@ class Catalogue(Struct, frozen=True, kw_only=True):
     tenants: Mapping[str, TenantRules] = {}
     prices: Prices = field(default_factory=PriceList)
     max_output: Mapping[str, int] = {}
+    elsewhere: Mapping[str, tuple[str, ...]] = {}
 
     def targets(self, model: str) -> Sequence[Target]:
         """Where a model's calls go, the first choice first. Raises `UnknownModel`."""

@@ -78,6 +78,8 @@ def _print(view: ConfigView) -> None:
     _table("model  backends, first choice first  dollars per million tokens", models)
     agents = ((agent.name, agent.model, ", ".join(agent.tools) or "-", _amounts(agent.budget)) for agent in view.agents)
     _table("agent  model  tools  budget of a run", agents)
+    tools = ((name, tool.kind, tool.what, tool.approval) for name, tool in view.tools.items())
+    _table("tool  kind  what it is  approval by people", tools)
     tenants = (
         (
             tenant.name,

@@ -1,9 +1,7 @@
-"""`[agents.NAME]` and `[tools.NAME]` as they are written in the file."""
+"""`[agents.NAME]` as it is written in the file."""
 
-import re
-from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Literal
 
 from msgspec import Struct
 
@@ -12,12 +10,7 @@ from agents.errors import InvalidLimits
 from agents.messages import Message
 from agents.money import MILLION
 from agents.spec import DEFAULT_KEEP
-from agents.tools import DEFAULT_GRACE
 from orchestrator.config.numbers import Count, CountOrNone, NotNegative, Positive
-
-_FUNCTION: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-
-ONLY_FUNCTIONS: Final = 'not in this version; a tool is a Python function, as `function = "package.module:name"`'
 
 
 class BudgetTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,24 +59,6 @@ class AgentTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     extra: dict[str, Any] = {}
     compact_at: Count | None = None
     compact_keep: Count = DEFAULT_KEEP
-
-
-class ToolTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A tool: see `agents.tools.Tool`. `function` is `package.module:name`, found from the file's folder as well."""
-
-    REFUSED: ClassVar[Mapping[str, str]] = dict.fromkeys(("command", "mcp", "url"), ONLY_FUNCTIONS)
-
-    function: str
-    description: str | None = None
-    timeout: Positive | None = None
-    concurrency: Count | None = None
-    idempotent: bool = False
-    read_only: bool = False
-    grace: NotNegative = DEFAULT_GRACE
-
-    def __post_init__(self) -> None:
-        if not _FUNCTION.fullmatch(self.function):
-            raise InvalidLimits("function", f'must look like "package.module:name", not {self.function!r}')
 
 
 def _micro_dollars(dollars: Decimal) -> int:

@@ -1,6 +1,7 @@
 """What the file says of models, agents, tools, tenants and prices, as the daemon's catalogue."""
 
 import datetime
+import os
 from collections.abc import Iterable, Mapping, Sequence
 
 from agents.budget import UNLIMITED
@@ -8,16 +9,17 @@ from agents.errors import HeadraceError, InvalidLimits
 from agents.money import Price
 from agents.port import Priority
 from agents.spec import AgentSpec
-from agents.tools import Tool
+from agents.tools import BaseTool
 from orchestrator.budgets import TenantBudget
 from orchestrator.catalogue import ANY_MODEL, Catalogue, Target, TenantRules
 from orchestrator.config.agent_tables import AgentTable
 from orchestrator.config.find import folder
 from orchestrator.config.problems import ConfigError, Problem, show_path, words_of
-from orchestrator.config.references import default_model
+from orchestrator.config.references import OF_SERVER, default_model
 from orchestrator.config.schema import Config, ModelTable, TenantTable
-from orchestrator.config.tools import import_tool
+from orchestrator.config.tools import make_tool
 from orchestrator.prices import PriceEntry, PriceTable
+from orchestrator.tools.output import Blobs
 
 
 class ModelPrices:
@@ -34,26 +36,26 @@ class ModelPrices:
         return self._table.price(model if model in self._named else ANY_MODEL)
 
 
-def build_catalogue(config: Config, today: datetime.date) -> Catalogue:
+def build_catalogue(
+    config: Config,
+    today: datetime.date,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    blobs: Blobs | None = None,
+) -> Catalogue:
     """The catalogue with the prices of `today`; imports the functions of tools.
 
-    Raises `ConfigError` with all that is wrong with them.
+    `blobs` take what commands write beyond what a model is told. Raises `ConfigError` with all that is wrong with them.
 
     A module that was imported before is not read again, so a reload does not see a changed source.
     """
     problems: list[Problem] = []
-    tools: dict[str, Tool] = {}
-    for name, tool in config.tools.items():
-        try:
-            tools[name] = import_tool(name, tool, folder(config))
-        except InvalidLimits as error:
-            path = show_path(("tools", name, error.field))
-            problems.append(Problem(path, words_of(error)))
+    tools = _tools(config, environ, blobs, problems)
     models = targets_of(config)
     default = default_of(config)
     agents: dict[str, AgentSpec] = {}
     for name, agent in config.agents.items():
-        if all(tool in tools for tool in agent.tools):
+        if all(tool in tools or is_elsewhere(config, tool) for tool in agent.tools):
             try:
                 agents[name] = _agent(name, agent, tools, default)
             except HeadraceError as error:
@@ -64,6 +66,11 @@ def build_catalogue(config: Config, today: datetime.date) -> Catalogue:
         models=models,
         default_model=default,
         agents=agents,
+        elsewhere={
+            name: names
+            for name, agent in config.agents.items()
+            if (names := tuple(tool for tool in agent.tools if is_elsewhere(config, tool)))
+        },
         tenants={name: _rules(table) for name, table in config.tenants.items()},
         prices=prices_of(config, today),
         max_output={name: table.max_output for name, table in config.models.items() if table.max_output is not None},
@@ -103,12 +110,35 @@ def _called(model: str, table: ModelTable, backend: str) -> str:
     return model if name is None else name
 
 
-def _agent(name: str, table: AgentTable, tools: Mapping[str, Tool], default: str) -> AgentSpec:
+def is_elsewhere(config: Config, tool: str) -> bool:
+    """Whether what an agent names so is another agent, an MCP server or one of a server's tools."""
+    if tool in config.tools:
+        return config.tools[tool].kind in ("agent", "mcp")
+    server = config.tools.get(tool.partition(OF_SERVER)[0])
+    return server is not None and server.kind == "mcp"
+
+
+def _tools(
+    config: Config, environ: Mapping[str, str], blobs: Blobs | None, problems: list[Problem]
+) -> dict[str, BaseTool]:
+    tools: dict[str, BaseTool] = {}
+    for name, table in config.tools.items():
+        try:
+            made = make_tool(name, table, folder(config), environ=environ, blobs=blobs)
+        except InvalidLimits as error:
+            problems.append(Problem(show_path(("tools", name, error.field)), words_of(error)))
+        else:
+            if made is not None:
+                tools[name] = made
+    return tools
+
+
+def _agent(name: str, table: AgentTable, tools: Mapping[str, BaseTool], default: str) -> AgentSpec:
     return AgentSpec(
         name=name,
         model=table.model or default,
         system=table.system,
-        tools=tuple(tools[tool] for tool in table.tools),
+        tools=tuple(tools[tool] for tool in table.tools if tool in tools),
         limits=table.budget.limits(),
         demonstration=table.demonstration,
         max_tokens=table.max_tokens,

@@ -12,12 +12,13 @@ from msgspec import Struct
 from orchestrator.config.limit_tables import LimitKeys
 from orchestrator.config.problems import Path, show_path
 from orchestrator.config.schema import Config
+from orchestrator.config.tool_table import ToolTable
 from orchestrator.config.words import SECRET, in_words, keys_of
 
 LIVE_DAEMON: Final = frozenset(
     {"admission", "default_model", "max_live_runs", "runs_per_tenant", "runs_in_all", "keep_ended_runs"}
 )
-LIVE_TABLES: Final = frozenset({"agents", "tools", "tenants"})
+LIVE_TABLES: Final = frozenset({"agents", "tenants"})
 LIVE_ENDPOINT: Final = frozenset({*LimitKeys.__struct_fields__, "concurrency"})
 LIVE_BACKEND: Final = frozenset({*LIVE_ENDPOINT, "retry"})
 LIVE_FAIR: Final = "weights"
@@ -68,7 +69,14 @@ def _is_live(path: Path, old: Config, after: object) -> bool:
         if len(keys) > 3 and keys[1] == "endpoints":
             return keys[3] in LIVE_ENDPOINT
         return len(keys) > 1 and keys[1] in LIVE_BACKEND
+    if table == "tools":
+        # the servers that run are those of the start
+        return not any(_is_server(tool) for tool in (old.tools.get(str(keys[0])), after)) and keys[1:] != ("mcp",)
     return table in LIVE_TABLES
+
+
+def _is_server(tool: object) -> bool:
+    return isinstance(tool, ToolTable) and tool.mcp is not None
 
 
 def _backends_of(keys: Path, after: object) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from orchestrator.backends.local.backend import LocalBackend
 from orchestrator.backends.local.config import NotInstalled, find_weights
 from orchestrator.config.build import build_backends
 from orchestrator.config.catalogue import build_catalogue
+from orchestrator.config.mcp_servers import mcp_servers
 from orchestrator.config.problems import ConfigError, Problem, show_path
 from orchestrator.config.schema import Config
 
@@ -21,7 +22,11 @@ def require_all(config: Config, environ: Mapping[str, str] = os.environ) -> None
         plans = []
         problems += error.problems
     try:
-        build_catalogue(config, datetime.date.today())
+        build_catalogue(config, datetime.date.today(), environ=environ)
+    except ConfigError as error:
+        problems += error.problems
+    try:
+        mcp_servers(config, environ)
     except ConfigError as error:
         problems += error.problems
     for plan in plans:

@@ -19,6 +19,12 @@ Document = Mapping[str, Any]
 OWN_NAME: Final = ("local", "simulated")
 """Kinds of backend that serve any model name, and are the default model themselves where they are alone."""
 
+OF_SERVER: Final = "__"
+"""Stands between the name of an MCP server and that of one of its tools."""
+
+_SERVER: Final = re.compile(r"[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*")
+_LONGEST_SERVER: Final = 32
+
 _TOOL: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -50,11 +56,30 @@ def _check_names(document: Document, wrong: Wrong) -> None:
     for backend, keys in _tables(document, "backends").items():
         for name in _tables(keys, "endpoints"):
             _check_name(("backends", backend, "endpoints", name), name, wrong)
-    for name in _tables(document, "tools"):
-        if not _TOOL.fullmatch(name):
-            wrong(("tools", name), "a tool's name has 1 to 64 letters, digits, underscores and dashes")
+    _check_tools(document, wrong)
     if "" in _tables(document, "models"):
         wrong(("models", ""), "a model's name is not empty")
+
+
+def _check_tools(document: Document, wrong: Wrong) -> None:
+    tools, agents = _tables(document, "tools"), list(_tables(document, "agents"))
+    servers = _servers(document)
+    for name, keys in tools.items():
+        if not _TOOL.fullmatch(name):
+            wrong(("tools", name), "a tool's name has 1 to 64 letters, digits, underscores and dashes")
+        elif name in servers and (len(name) > _LONGEST_SERVER or not _SERVER.fullmatch(name)):
+            message = f"an MCP server's name has 1 to {_LONGEST_SERVER} letters, digits, dashes and single underscores"
+            wrong(("tools", name), f"{message} between them, since its tools are called NAME{OF_SERVER}TOOL")
+        elif name.partition(OF_SERVER)[0] in servers - {name}:
+            wrong(("tools", name), f"is a name for a tool of the MCP server {name.partition(OF_SERVER)[0]!r}")
+        agent = keys.get("agent")
+        if isinstance(agent, str) and agent not in agents:
+            wrong(("tools", name, "agent"), no_such("agent", agent, agents))
+
+
+def _servers(document: Document) -> set[str]:
+    """The tools that are MCP servers."""
+    return {name for name, keys in _tables(document, "tools").items() if "mcp" in keys}
 
 
 def _check_name(path: Path, name: str, wrong: Wrong) -> None:
@@ -87,7 +112,7 @@ def _check_models(document: Document, wrong: Wrong) -> None:
 
 
 def _check_agents(document: Document, wrong: Wrong) -> None:
-    tools = list(_tables(document, "tools"))
+    tools, servers = list(_tables(document, "tools")), _servers(document)
     kinds = [str(keys.get("kind")) for keys in _tables(document, "backends").values()]
     given = _tables(document, "daemon", whole=True).get("default_model")
     fallback = default_model(given if isinstance(given, str) else "", list(_tables(document, "models")), kinds)
@@ -102,10 +127,13 @@ def _check_agents(document: Document, wrong: Wrong) -> None:
         names = _texts(keys.get("tools"))
         for place, name in names:
             path = ("agents", agent, "tools", place)
-            if name not in tools:
+            server = name.partition(OF_SERVER)[0]
+            if name not in tools and server not in servers - {name}:
                 wrong(path, no_such("tool", name, tools))
             elif name in [before for _, before in names if _ < place]:
                 wrong(path, f"tool {name!r} is given twice")
+            elif server in servers - {name} and server in [known for _, known in names]:
+                wrong(path, f"tool {name!r} is among those of {server!r}, which are all given")
 
 
 def _check_model(document: Document, path: Path, model: str, wrong: Wrong) -> None:

@@ -13,11 +13,12 @@ from msgspec import Meta, Struct, field
 
 from agents.budget import Limits
 from orchestrator.api.surface import HttpConfig
-from orchestrator.config.agent_tables import AgentTable, BudgetTable, ToolTable
+from orchestrator.config.agent_tables import AgentTable, BudgetTable
 from orchestrator.config.backend_tables import BackendTable
 from orchestrator.config.limit_tables import LimitKeys
 from orchestrator.config.numbers import Count, CountOrNone, NotNegative, Positive
 from orchestrator.config.store_table import StoreTable
+from orchestrator.config.tool_table import ToolTable
 from orchestrator.instruments.books import TENANT_LABELS
 from orchestrator.policy.admission import AdmissionConfig
 from orchestrator.prices import PriceEntry

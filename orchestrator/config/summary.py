@@ -9,6 +9,7 @@ from orchestrator.config.build import address_of
 from orchestrator.config.catalogue import default_of, targets_of
 from orchestrator.config.find import data_dir
 from orchestrator.config.policy import EndpointRules, rules_of
+from orchestrator.config.references import OF_SERVER
 from orchestrator.config.schema import Config, ModelTable
 from orchestrator.config.words import said_keys
 from orchestrator.policy.limits import LimitSpec
@@ -57,6 +58,17 @@ class AgentView(Struct, frozen=True):
     budget: dict[str, float]
 
 
+class ToolView(Struct, frozen=True):
+    """One tool: `what` is the function, the program, the address or the agent; `approval` who must be asked, and when.
+
+    A function that is a tool already may ask for approval itself, which is not seen here.
+    """
+
+    kind: str
+    what: str
+    approval: str
+
+
 class TenantView(Struct, frozen=True):
     """One tenant; its limits hold on each backend. `budget` is what it may use in each `budget_per`, or in all."""
 
@@ -80,7 +92,7 @@ class ConfigView(Struct, frozen=True, kw_only=True):
     backends: list[BackendView]
     models: list[ModelView]
     agents: list[AgentView]
-    tools: dict[str, str]
+    tools: dict[str, ToolView]
     tenants: list[TenantView]
     notes: list[str]
 
@@ -103,7 +115,7 @@ def summarise(config: Config) -> ConfigView:
             AgentView(name, agent.model or default_of(config), list(agent.tools), _numbers(agent.budget))
             for name, agent in config.agents.items()
         ],
-        tools={name: tool.function for name, tool in config.tools.items()},
+        tools={name: ToolView(tool.kind, tool.what, tool.approval or "never") for name, tool in config.tools.items()},
         tenants=[
             TenantView(
                 name,
@@ -151,8 +163,9 @@ def _numbers(table: Struct) -> dict[str, float]:
 def _notes(config: Config) -> list[str]:
     serving = {target.backend for targets in targets_of(config).values() for target in targets}
     notes = [f"backend {name} serves no model" for name in config.backends if name not in serving]
+    servers = {tool.partition(OF_SERVER)[0] for agent in config.agents.values() for tool in agent.tools}
     used = {tool for agent in config.agents.values() for tool in agent.tools}
-    notes += [f"tool {name} belongs to no agent" for name in config.tools if name not in used]
+    notes += [f"tool {name} belongs to no agent" for name in config.tools if name not in used | servers]
     if not default_of(config) and ANY_MODEL not in config.models:
         notes.append("there is no default model: whoever names none is refused; set daemon.default_model")
     return notes

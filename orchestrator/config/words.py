@@ -10,7 +10,7 @@ from msgspec import NODEFAULT, Struct, inspect
 from orchestrator.config.kinds import slots_of
 from orchestrator.config.problems import show_path
 
-SECRET: Final = frozenset({"headers"})
+SECRET: Final = frozenset({"headers", "env"})
 """Tables whose values are never shown."""
 
 MAX_SHOWN: Final = 80

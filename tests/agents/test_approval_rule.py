@@ -218,8 +218,10 @@ def test_approval_is_a_word_or_a_rule() -> None:
     rule = read_approval("amount > 1")
     assert isinstance(rule, ApprovalRule)
     assert (rule.text, rule.names) == ("amount > 1", {"amount"})
-    with pytest.raises(InvalidLimits, match="approval"):
-        read_approval("sometimes it depends")
+    assert isinstance(read_approval("urgent"), ApprovalRule)
+    for text in ("sometimes it depends", "allways", "Never", " always "):
+        with pytest.raises(InvalidLimits, match="approval"):
+            read_approval(text)
 
 
 def pay(amount: int, currency: str = "EUR") -> str:

@@ -130,7 +130,26 @@ FULL: dict[str, Any] = {
             "idempotent": True,
             "read_only": True,
             "grace": 1,
-        }
+            "approval": 'word != "x"',
+            "expires_in": 60,
+        },
+        "deploy": {
+            "command": ["./deploy.sh", "--json"],
+            "parameters": {"service": "string"},
+            "cwd": "tools",
+            "env": {"REGION": "eu"},
+            "pass_env": ["PATH"],
+        },
+        "files": {
+            "mcp": ["files-server", "/srv"],
+            "env": {"TOKEN": "hidden"},
+            "only": ["read", "list"],
+            "read_only": ["read"],
+            "start_timeout": 5,
+        },
+        "far": {"mcp": "https://tools.example/mcp", "headers": {"X-Key": "hidden"}, "api_key_file": "far.key"},
+        "any": {"agent": "any", "budget": {"rounds": 2}, "depth": 2, "width": 3},
+        "people": {"ask": True, "expires_in": 3600},
     },
     "tenants": {
         "acme": {"weight": 3, "highest_priority": "standard", "default_priority": "batch", "rpm": 5},
@@ -144,7 +163,20 @@ def lookup(word: str) -> str:
     return word
 
 
-NAMES = {"backends", "models", "agents", "tools", "tenants", "endpoints", "headers", "extra", "response_format", "name"}
+NAMES = {
+    "backends",
+    "models",
+    "agents",
+    "tools",
+    "tenants",
+    "endpoints",
+    "headers",
+    "extra",
+    "response_format",
+    "name",
+    "env",
+    "parameters",
+}
 """Tables whose keys are names of the user's own, as are those of a `weights` below `fair`."""
 
 

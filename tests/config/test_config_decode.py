@@ -185,7 +185,7 @@ def test_all_problems_are_told_at_once() -> None:
         "backends.api.rpm": "must be above 0, not -3",
         "backends.api.tpm": "must be a number, not NaN",
         "backends.own.slots": "must be at least 1",
-        "tools.lookup.function": "is missing; it must be text",
+        "tools.lookup": "says not what it is; it needs one of function, command, mcp, agent, ask",
         "models.small.backends[0]": "there is no backend 'apj'; did you mean 'api'?",
         "agents.writer.tools[0]": "there is no tool 'lookpu'; did you mean 'lookup'?",
     }
@@ -300,14 +300,6 @@ def test_an_unknown_kind_names_the_kinds(kind: object) -> None:
 def test_a_backend_without_a_kind_is_told() -> None:
     """The kind is asked for."""
     assert "is missing" in problems({"backends": {"one": {"rpm": 3}}})["backends.one.kind"]
-
-
-@pytest.mark.parametrize("key", ["command", "mcp"])
-def test_tools_of_later_versions_are_told_apart(key: str) -> None:
-    """A tool that is a command or an MCP server is answered once: not in this version."""
-    document = {**simulated(), "tools": {"t": {key: "x"}}}
-    (message,) = problems(document).values()
-    assert message.startswith("not in this version")
 
 
 def test_the_same_limit_twice_is_told() -> None:

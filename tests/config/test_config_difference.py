@@ -51,6 +51,8 @@ def told(found: Difference) -> tuple[list[str], list[str]]:
         (("agents", "writer", "budget", "tokens"), 9, "agents.writer.budget.tokens: 500 -> 9"),
         (("agents", "writer", "system"), "Be.", 'agents.writer.system: "Be brief." -> "Be."'),
         (("tools", "lookup", "timeout"), 6, "tools.lookup.timeout: 5 -> 6"),
+        (("tools", "deploy", "env", "REGION"), "us", 'tools.deploy.env.REGION: "***" -> "***"'),
+        (("tools", "people"), {"ask": True}, "tools.people.expires_in: 3600 -> not set"),
         (("daemon", "admission", "calls"), 30, "daemon.admission.calls: 20 -> 30"),
         (("daemon", "keep_ended_runs"), 5, "daemon.keep_ended_runs: 0 -> 5"),
     ],
@@ -92,10 +94,14 @@ def _small(backends: list[str]) -> dict[str, Any]:
         (("backends", "own", "slots"), 2),
         (("backends", "own", "weights"), "other.gguf"),
         (("backends", "fake", "seed"), 1),
+        (("tools", "files", "only"), ["read"]),
+        (("tools", "files", "mcp"), ["other-server"]),
+        (("tools", "files"), None),
+        (("tools", "new"), {"mcp": "https://tools.example/mcp"}),
     ],
 )
 def test_what_needs_a_restart(path: tuple[str | int, ...], value: object) -> None:
-    """Addresses, keys, clocks, backends and endpoints need a restart."""
+    """Addresses, keys, clocks, backends, endpoints and MCP servers need a restart."""
     found = difference(FULL_CONFIG, edited(path, value))
     assert found.live == []
     assert [change.path for change in found.restart] == [show_path(path)]

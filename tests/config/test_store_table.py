@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from agents.errors import InvalidLimits
 from orchestrator.config.decode import decode_text
@@ -13,7 +14,8 @@ ADDRESS = "postgresql://me:secret@db.example/headrace"
 
 
 def config(keys: str, where: Path = Path("headrace.toml")) -> Config:
-    return decode_text(f'[backends.s]\nkind = "simulated"\n[store]\nkind = "postgres"\n{keys}\n', str(where))
+    text = f'[backends.s]\nkind = "simulated"\n[store]\nkind = "postgres"\n{keys}\n'
+    return structs.replace(decode_text(text, str(where)), source=str(where))
 
 
 @pytest.mark.parametrize(
