@@ -38,7 +38,7 @@ class TenantRules(Struct, frozen=True):
 class Catalogue(Struct, frozen=True, kw_only=True):
     """Everything by name. `models` gives for each model its backends in order of preference, `max_output` how many
     tokens its answers can have, where that is known. `elsewhere` gives, for agents that have such, what they name of
-    tools that are only known when a run needs them: other agents, MCP servers and single tools of theirs.
+    tools that are only known when a run needs them: MCP servers, and single tools of theirs.
     """
 
     models: Mapping[str, Sequence[Target]] = {}

@@ -111,10 +111,8 @@ def _called(model: str, table: ModelTable, backend: str) -> str:
 
 
 def is_elsewhere(config: Config, tool: str) -> bool:
-    """Whether what an agent names so is another agent, an MCP server or one of a server's tools."""
-    if tool in config.tools:
-        return config.tools[tool].kind in ("agent", "mcp")
-    server = config.tools.get(tool.partition(OF_SERVER)[0])
+    """Whether what an agent names so is an MCP server or one of a server's tools."""
+    server = config.tools.get(tool) or config.tools.get(tool.partition(OF_SERVER)[0])
     return server is not None and server.kind == "mcp"
 
 

@@ -123,7 +123,10 @@ def _check_agents(document: Document, wrong: Wrong) -> None:
         elif isinstance(model, str):
             if keys.get("model"):
                 _check_model(document, ("agents", agent, "model"), model, wrong)
-            _check_price(document, agent, keys, model, wrong)
+            _check_price(document, ("agents", agent), keys, model, wrong)
+            for tool, table in _tables(document, "tools").items():
+                if table.get("agent") == agent:
+                    _check_price(document, ("tools", tool), table, model, wrong)
         names = _texts(keys.get("tools"))
         for place, name in names:
             path = ("agents", agent, "tools", place)
@@ -142,13 +145,13 @@ def _check_model(document: Document, path: Path, model: str, wrong: Wrong) -> No
         wrong(path, no_such("model", model, list(models)))
 
 
-def _check_price(document: Document, agent: str, keys: Document, model: str, wrong: Wrong) -> None:
+def _check_price(document: Document, path: Path, keys: Document, model: str, wrong: Wrong) -> None:
     models = _tables(document, "models")
     served = models.get(model, models.get(ANY_MODEL, {} if not models else None))
     if served is not None and "dollars" in _tables(keys, "budget", whole=True) and not served.get("price"):
         name = model if model in models else ANY_MODEL
         message = f"money cannot be limited, since model {model!r} has no price"
-        wrong(("agents", agent, "budget", "dollars"), f'{message}; give it one in [models."{name}"]')
+        wrong((*path, "budget", "dollars"), f'{message}; give it one in [models."{name}"]')
 
 
 def _check_tenants(document: Document, wrong: Wrong) -> None:

@@ -29,7 +29,7 @@ SETTINGS: Final[Mapping[ToolKind, Set[str]]] = {
     "function": _CALLED | {"description", "grace"},
     "command": _CALLED | _PROCESS | {"description", "grace", "parameters"},
     "mcp": _CALLED | _PROCESS | {"start_timeout", "only", "headers", "api_key_env", "api_key_file"},
-    "agent": {"description", "timeout", "concurrency", "approval", "expires_in", "budget", "depth", "width"},
+    "agent": {"description", "timeout", "concurrency", "grace", "approval", "expires_in", "budget", "depth", "width"},
     "ask": {"description", "expires_in"},
 }
 """The settings that each kind of tool has."""

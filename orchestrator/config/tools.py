@@ -1,4 +1,4 @@
-"""The tools of `[tools.NAME]` that the file says all of: functions, which are imported, commands, and questions."""
+"""The tools of `[tools.NAME]` that the file says all of: functions, which are imported, commands, agents, questions."""
 
 import importlib
 import os
@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from agents.delegate import AgentTool
 from agents.errors import InvalidLimits
 from agents.person import PersonTool
 from agents.tools import BaseTool, InvalidTool, Tool
@@ -26,13 +27,24 @@ def make_tool(
     environ: Mapping[str, str] = os.environ,
     blobs: Blobs | None = None,
 ) -> BaseTool | None:
-    """The tool; None for one that is another agent, or an MCP server's, since what these are is known when a run needs
-    them. Paths are relative to `folder`. Raises `InvalidLimits`, which names the table's key.
+    """The tool; None for an MCP server, since which tools it has is known when a run needs them.
+
+    Paths are relative to `folder`. Raises `InvalidLimits`, which names the table's key.
     """
     if table.function is not None:
         return import_tool(name, table, folder)
     if table.command is not None:
         return _command(name, table, folder, environ, blobs)
+    if table.agent is not None:
+        bounds = {key: value for key in ("depth", "width") if (value := getattr(table, key)) is not None}
+        return AgentTool(
+            name,
+            table.agent,
+            description=table.description,
+            limits=table.budget.limits(),
+            **bounds,
+            **_said(table),
+        )
     if table.ask is not None:
         return PersonTool(name, description=table.description, expires_in=table.expires_in)
     return None

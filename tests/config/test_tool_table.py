@@ -8,6 +8,8 @@ import pytest
 from msgspec import structs
 
 from agents.approval_rule import ApprovalRule
+from agents.budget import Limits
+from agents.delegate import DEFAULT_DEPTH, AgentTool
 from agents.person import PersonTool
 from agents.tools import BadArguments, BaseTool
 from orchestrator.config.catalogue import build_catalogue
@@ -79,7 +81,7 @@ def tool(table: Mapping[str, Any], **environ: str) -> BaseTool:
         ({"command": ["x"], "expires_in": 3}, "tools.t.expires_in", "approval is not asked for here"),
         ({"command": ["x"], "approval": "always", "expires_in": 0}, "tools.t.expires_in", "must be above 0"),
         ({"command": ["x"], "aproval": "always"}, "tools.t.aproval", "did you mean approval?"),
-        ({"agent": "a", "budget": {"dollars": -1}}, "tools.t.budget.dollars", "0 dollars or more"),
+        ({"agent": "a", "budget": {"tokens": 0}}, "tools.t.budget.tokens", "must be at least 1"),
     ],
 )
 def test_what_a_table_cannot_say_is_told_at_its_key(table: dict[str, Any], path: str, words: str) -> None:
@@ -169,7 +171,22 @@ def test_people_are_a_tool() -> None:
             made.decode(text)
 
 
-def test_servers_and_agents_are_found_when_a_run_needs_them() -> None:
+def test_agents_are_tools_with_a_budget_of_their_own() -> None:
+    """`agent = "..."` makes a tool that delegates within bounds; money on a model without a price is refused."""
+    budget = {"rounds": 4, "timeout": 9}
+    made = tool(
+        {"agent": "a", "description": "Helps.", "budget": budget, "width": 2, "timeout": 5, "approval": "always"}
+    )
+    assert isinstance(made, AgentTool)
+    assert (made.agent, made.kind, made.spec.description, made.timeout) == ("a", "agent", "Helps.", 5)
+    assert (made.limits, made.depth, made.width) == (Limits(rounds=4, timeout=9), DEFAULT_DEPTH, 2)
+    assert made.why_ask({"task": "x"}) == "always"
+    ((path, message),) = problems({"t": {"agent": "a", "budget": {"dollars": 1}}}).items()
+    assert path == "tools.t.budget.dollars"
+    assert "money cannot be limited, since model 'simulated' has no price" in message
+
+
+def test_servers_are_asked_when_a_run_needs_them() -> None:
     """What an agent names of them is kept in its order, whole servers and single tools; the rest is made at once."""
     tools = {
         "look": {"function": "tests.config.documents:lookup"},
@@ -178,8 +195,8 @@ def test_servers_and_agents_are_found_when_a_run_needs_them() -> None:
         "helper": {"agent": "a"},
     }
     catalogue = build_catalogue(config(tools, "far__get", "look", "files", "helper"), TODAY)
-    assert [made.name for made in catalogue.agents["a"].tools] == ["look"]
-    assert catalogue.elsewhere == {"a": ("far__get", "files", "helper")}
+    assert [made.name for made in catalogue.agents["a"].tools] == ["look", "helper"]
+    assert catalogue.elsewhere == {"a": ("far__get", "files")}
 
 
 def test_names_of_servers_and_of_their_tools_are_told_apart() -> None:
