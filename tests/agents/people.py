@@ -51,7 +51,7 @@ class AskedWorld(World):
 
         async def stop(context: ToolContext) -> str:
             context.cancel_run()
-            return "stopping"
+            return await self._effect("stop", context, 0.1)
 
         return (
             Tool(pay, approval="always", expires_in=self.expires_in),
