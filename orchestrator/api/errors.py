@@ -11,6 +11,7 @@
 | the body did not arrive in time                                | 408    | the client was slow, and only it      |
 | an id exists already, an upload's offset is not the next one   | 409    | the client's picture is out of date   |
 | a job has ended, or has not, or has all its inputs             | 409    | likewise                              |
+| a request of people was decided otherwise, or asks another thing | 409    | likewise                              |
 | a run of the session is open, or its log cannot be gone on with | 409    | likewise                              |
 | more bytes, or a larger call, than could ever be let in        | 413    | the same again fails again            |
 | the tenant's queue is full; the provider throttled to the end  | 429    | slow down: `Retry-After`              |
@@ -56,6 +57,7 @@ STATUS: Final[Mapping[str, int]] = {
     "foreign_origin": 403,
     "not_found": 404,
     "unknown_run": 404,
+    "unknown_approval": 404,
     "unknown_session": 404,
     "unknown_job": 404,
     "unknown_agent": 404,
@@ -67,6 +69,8 @@ STATUS: Final[Mapping[str, int]] = {
     "wrong_offset": 409,
     "job_conflict": 409,
     "run_over": 409,
+    "already_decided": 409,
+    "not_asked": 409,
     "session_busy": 409,
     "duplicate_session": 409,
     "conflict": 409,

@@ -67,7 +67,7 @@ class Creation:
             means.executor,
             plan.session,
             plan.flow.tenant,
-            rang=record.ring,
+            grew=record.grew,
             number=0 if going is None else going.number,
             generation=0 if going is None else going.generation,
         )

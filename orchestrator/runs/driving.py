@@ -1,5 +1,7 @@
 """One run, driven until it has ended: taken up again as often as its log lets it, or left where it stands.
 
+One that waits for nobody but people is given up as well: its lease is let go of, and its record says what it waits for.
+
 A run that could not go on is tried again after 1 s, 2 s, 4 s and so on, at most every minute; for as long as this
 executor is fenced, not at all.
 """
@@ -12,10 +14,12 @@ import trio
 
 from agents.errors import HeadraceError
 from agents.log import JournalLost
-from agents.origin import RunLeft
+from agents.origin import RunLeft, RunParked
 from orchestrator.runs.executor import Executor
+from orchestrator.runs.reading import read_session
 from orchestrator.runs.record import RunRecord
 from orchestrator.runs.taking_up import TakingUp
+from orchestrator.store.base import Store
 
 FIRST_WAIT: Final = 1.0
 LONGEST_WAIT: Final = 60.0
@@ -31,6 +35,7 @@ class Driving:
 
     def __init__(
         self,
+        store: Store,
         executor: Executor,
         taking_up: TakingUp,
         room: trio.CapacityLimiter,
@@ -38,6 +43,7 @@ class Driving:
         again: bool,
         wall: Callable[[], float],
     ) -> None:
+        self._store = store
         self._executor = executor
         self._taking_up = taking_up
         self._room = room
@@ -46,9 +52,12 @@ class Driving:
         self.leaving = False
 
     async def drive(self, record: RunRecord) -> None:
-        """Until the run has ended or is left; the record knows which. Only cancelling raises, `trio.Cancelled`."""
+        """Until the run has ended, waits for people, or is left; the record knows which.
+
+        Only cancelling raises, `trio.Cancelled`.
+        """
         wait = 0.0
-        while not self.leaving:
+        while not self.leaving and not record.let_go:
             if record.live is None and not await self._taken_up(record, wait):
                 return
             run = record.live
@@ -58,6 +67,12 @@ class Driving:
             rounds = run.progress.rounds
             try:
                 await run.drive(self._room)
+            except RunParked:
+                if await self._waits(record):
+                    return
+                if not record.problem:
+                    wait = 0.0
+                    continue
             except RunLeft as left:
                 record.park(left.message)
             except JournalLost as lost:
@@ -69,6 +84,27 @@ class Driving:
             else:
                 return
             wait = _longer(0.0 if run.progress.rounds > rounds else wait)
+
+    async def _waits(self, record: RunRecord) -> bool:
+        """Lets go of a run that waits for people; False where it goes on, since somebody said something meanwhile.
+
+        What is in the log and was heard before it was read is in what was read; all else is heard by a record that says
+        that it waits.
+        """
+        generation = 0 if record.journal is None else record.journal.generation
+        record.park("")
+        with trio.CancelScope(shield=True):
+            try:
+                await self._store.release(record.session, generation)
+                snapshot, heard = None, -1
+                while heard != record.heard:  # an answer may overtake what is being read
+                    heard = record.heard
+                    snapshot = await read_session(self._store, record.session, snapshot)
+                assert snapshot is not None
+                record.stands(snapshot)
+            except HeadraceError as error:
+                record.problem = error.message
+        return bool(record.waits)
 
     def _may_not_drive(self) -> bool:
         return self.leaving or (self._again and not self._executor.alive)

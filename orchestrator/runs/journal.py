@@ -15,14 +15,14 @@ _TURNING: Final = (RunCreated, RunStarted, RunEnded)
 
 
 class SessionJournal:
-    """Implements `agents.port.Journal` for a run of a session; `rang` is called after each append.
+    """Implements `agents.port.Journal` for a run of a session; `grew` is told what was appended.
 
     `number` is that of the last event of the session that the run knows, `generation` that of the lease it appends
     under; with 0 the first append takes the lease, and makes the session. The index of runs changes in the same move
     as the log, when the run is created, begins and ends.
     """
 
-    __slots__ = ("_executor", "_rang", "_session", "_store", "_tenant", "generation", "head", "number")
+    __slots__ = ("_executor", "_grew", "_session", "_store", "_tenant", "generation", "head", "number")
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class SessionJournal:
         session: str,
         tenant: str,
         *,
-        rang: Callable[[], None],
+        grew: Callable[[Sequence[Event]], None],
         head: Head | None = None,
         number: int = 0,
         generation: int = 0,
@@ -39,7 +39,7 @@ class SessionJournal:
         self._store = store
         self._executor = executor
         self._session, self._tenant = session, tenant
-        self._rang = rang
+        self._grew = grew
         self.head = head
         self.number = number
         self.generation = generation
@@ -63,7 +63,7 @@ class SessionJournal:
                 raise Newcomers(await self._newcomers(conflict.last)) from None
         self.number += len(events)
         self.head = head
-        self._rang()
+        self._grew(events)
 
     def _told(self, events: Sequence[Event]) -> tuple[Head | None, tuple[RunRow, ...]]:
         head, first = self.head, events[0]

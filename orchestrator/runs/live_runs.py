@@ -1,6 +1,9 @@
-"""The tasks that drive runs: how many there may be, what is kept in order when one is over, and how they all end."""
+"""The tasks that drive runs: how many there may be, what is kept in order when one is over, and how they all end.
 
-from collections.abc import Collection
+A run that waits for people has no task, no place and no model here, until it is woken.
+"""
+
+from collections.abc import Callable, Collection
 
 import trio
 
@@ -36,9 +39,12 @@ class LiveRuns:
         self._books = books
         self._keep_ended = config.keep_ended
         self._limiter = trio.CapacityLimiter(config.max_live)
-        self._driving = Driving(means.executor, taking_up, self._limiter, again=means.store.durable, wall=means.wall)
+        self._driving = Driving(
+            means.store, means.executor, taking_up, self._limiter, again=means.store.durable, wall=means.wall
+        )
         self._beating = False
         self._last_words: str | None = None
+        self.on_over: Callable[[RunRecord], None] = lambda record: None
         means.executor.on_fence = self._leave_all
         means.executor.on_cancelled = self._leave_for_good
 
@@ -72,29 +78,81 @@ class LiveRuns:
             raise
 
     def resume(self, jobs: Collection[str]) -> int:
-        """Drives what nobody drives, each in a task of its own, but for runs of these jobs; how many that were."""
-        rest = [record for record in self._books.records.values() if not record.driven and record.flow.job not in jobs]
+        """Drives what nobody drives, each in a task of its own, but for what waits for people, and for runs of these
+        jobs; how many that were.
+        """
+        found = [record for record in self._books.records.values() if not record.driven]
+        for record in found:
+            record.expected = record.flow.job in jobs
+        rest = [record for record in found if not record.expected and not record.waits]
         for record in rest:
             self.alone(record)
         return len(rest)
 
+    def wake(self, record: RunRecord) -> None:
+        """Something was said to a run: if it waited for that, it goes on."""
+        if record.waits and not record.driven and not self.closed:
+            self._rouse(record)
+
+    def _rouse(self, record: RunRecord) -> None:
+        record.waits = ()
+        if record.owner is not None:
+            self._books.driven(record)
+            record.owner.set()
+        elif not record.expected:
+            self.alone(record)
+
     def alone(self, record: RunRecord) -> None:
-        """Drives a run that was found open, though its tenant may have no place left."""
+        """Drives an open run that nobody drives, though its tenant may have no place left."""
         self._books.driven(record)
         record.counted = True
         self.room.admit(record.flow.tenant, trio.current_time())
         self._nursery.start_soon(self.drive, record)
 
+    async def to_end(self, record: RunRecord) -> None:
+        """Drives a run in this task until it has ended or is left, and waits here while it waits for people.
+
+        Cancelled while it waits, it takes the run away, as it does while it drives it.
+        """
+        while not record.over and not record.let_go:
+            if record.waits:
+                await self._until_woken(record)
+                continue
+            if not record.driven:
+                self._books.driven(record)
+            await self.drive(record)
+
+    async def _until_woken(self, record: RunRecord) -> None:
+        record.owner = trio.Event()
+        try:
+            await record.owner.wait()
+        except trio.Cancelled:
+            with trio.CancelScope(shield=True):
+                await trio.lowlevel.checkpoint()  # by now it is known whether everything here is cancelled
+            if record.driven:  # it was woken as well
+                self._books.parked(record)
+            if not self._driving.leaving and not record.over:
+                record.cancel("cancelled", "whoever ran it was cancelled", "parent")
+                record.waits = ()
+                self.alone(record)
+            raise
+        finally:
+            record.owner = None
+
     async def drive(self, record: RunRecord) -> None:
-        """Drives a run in this task, until it has ended or is left."""
+        """Drives a run in this task, until it has ended, waits for people, or is left."""
         if self._last_words is not None and not self._means.store.durable:
             record.cancel("cancelled", self._last_words, "parent")
         try:
             await self._driving.drive(record)
         finally:
-            record.end(self._means.wall())
-            self.left += record.detail is None
-            self._over(record)
+            if record.waits or record.let_go:
+                self._give_back(record)
+                self._books.parked(record)
+            else:
+                record.end(self._means.wall())
+                self.left += record.detail is None
+                self._over(record)
 
     def configure(self, config: RunsConfig) -> None:
         """Puts other bounds in force."""
@@ -112,7 +170,11 @@ class LiveRuns:
         else:
             for record in list(self._books.records.values()):
                 record.cancel("cancelled", message, "parent")
+                if record.waits:
+                    self._rouse(record)
         await self._books.none_live()
+        for record in list(self._books.records.values()):  # nobody drives these, and nobody here will
+            record.end(self._means.wall())
         await self._means.executor.stop()
 
     def leave_soon(self) -> None:
@@ -122,14 +184,20 @@ class LiveRuns:
         for record in list(self._books.records.values()):
             record.leave_soon()
 
-    def _over(self, record: RunRecord) -> None:
+    def _give_back(self, record: RunRecord) -> None:
         if record.terms.model is not None:
             self._means.models.ended(record.flow)
+            record.terms.model = None
         if record.counted:
+            record.counted = False
             self.room.leave(record.flow.tenant, trio.current_time())
+
+    def _over(self, record: RunRecord) -> None:
+        self._give_back(record)
         if not self._means.store.durable:
             self.ended.add(record.session)
         self._books.over(record)
+        self.on_over(record)
         self.ended.forget(self._keep_ended)
 
     def _leave_for_good(self) -> None:

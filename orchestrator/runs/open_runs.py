@@ -10,12 +10,16 @@ from orchestrator.store.errors import SessionBusy
 
 
 class OpenRuns:
-    """Runs from the moment their name is taken to their end here. `live` of them are being created or driven."""
+    """Runs from the moment their name is taken to their end here. `live` of them are being created or driven.
+
+    `on_asked` is called with a run when people are asked other things about it than before.
+    """
 
     def __init__(self) -> None:
         self.records: dict[str, RunRecord] = {}
         self.busy: dict[str, str] = {}
         self.live = 0
+        self.on_asked: Callable[[RunRecord], None] = lambda record: None
         self._starting: set[str] = set()
         self._none_live: trio.Event | None = None
 
@@ -43,18 +47,27 @@ class OpenRuns:
         """The run exists, and is driven from here on."""
         self._starting.discard(record.run)
         self.records[record.run] = record
+        record.on_asked = self.on_asked
         record.driven = True
 
     def found(self, record: RunRecord) -> RunRecord:
         """An open run that nobody drives."""
         self.records[record.run] = record
         self.busy[record.session] = record.run
+        record.on_asked = self.on_asked
+        if record.requests.open:
+            self.on_asked(record)
         return record
 
     def driven(self, record: RunRecord) -> None:
         """From here on somebody drives what was found."""
         record.driven = True
         self.live += 1
+
+    def parked(self, record: RunRecord) -> None:
+        """Nobody drives it, and it stays open here."""
+        record.driven = False
+        self._gone()
 
     def over(self, record: RunRecord) -> None:
         """Nobody here drives it any more."""

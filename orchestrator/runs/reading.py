@@ -1,13 +1,14 @@
 """Runs read from their sessions' logs: where an open one stands, how one that ended did."""
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
-from agents.events import Event, RunCreated, RunEnded, decode
+from agents.events import Event, RunCreated, decode
 from agents.fold import fold, result_of, transcript
 from agents.result import RunResult
 from agents.runtime import UnknownRun
 from agents.snapshot import RunSnapshot, SessionSnapshot
+from orchestrator.runs.asked import late_result, request_view
 from orchestrator.runs.head import view_of
 from orchestrator.store.base import PAGE, RunRow, Store
 from orchestrator.views.runs import RunDetail, RunView
@@ -34,7 +35,10 @@ async def read_session(store: Store, session: str, onto: SessionSnapshot | None 
 
 
 async def read_run(store: Store, row: RunRow) -> Ended:
-    """One run at its end, or as far as its log goes. Raises `UnknownRun` where that is gone."""
+    """One run at its end and with what came to light after it, or as far as its log goes.
+
+    Raises `UnknownRun` where that is gone.
+    """
     snapshot, number, over = SessionSnapshot(), 0, False
     while not over:
         records = await store.read(row.session, number)
@@ -46,9 +50,6 @@ async def read_run(store: Store, row: RunRow) -> Ended:
                 break
             events.append(event)
             number = record.number
-            if isinstance(event, RunEnded) and event.run == row.run:
-                over = True
-                break
         snapshot = fold(events, snapshot)
         over = over or len(records) < PAGE
     if snapshot.last is None or snapshot.last.created.run != row.run:
@@ -78,8 +79,10 @@ def ended_detail(row: RunRow, ended: Ended) -> RunDetail:
     """A run of the index, whole; one whose log has no closing event as far as that goes."""
     view, snapshot = view_of(row), ended.snapshot
     if snapshot.ended is not None:
-        return detail_of(view, result_of(snapshot), ended.events)
-    return open_detail(view, snapshot, ended.events)
+        detail = detail_of(view, result_of(snapshot), ended.events)
+    else:
+        detail = open_detail(view, snapshot, ended.events)
+    return replace(detail, late=tuple(late_result(event) for event in snapshot.late))
 
 
 def open_detail(view: RunView, snapshot: RunSnapshot, events: int) -> RunDetail:
@@ -89,6 +92,7 @@ def open_detail(view: RunView, snapshot: RunSnapshot, events: int) -> RunDetail:
         partial=snapshot.partial,
         unknown_tokens=snapshot.unknown.tokens,
         unknown_effects=snapshot.unknown_effects,
+        approvals=tuple(request_view(view, asked) for asked in snapshot.asked),
         events=events,
         messages=transcript(snapshot),
     )

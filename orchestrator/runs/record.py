@@ -6,7 +6,7 @@ events, which have them from one look at the wall clock and seconds of trio's cl
 makes no run end before it began.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import trio
 from msgspec.structs import asdict, replace
@@ -16,13 +16,17 @@ from agents.events import Event, RunEnded
 from agents.lifecycle import State
 from agents.loop import AgentRun, Taken, Taker
 from agents.observation import observed
+from agents.people_events import Reason
 from agents.port import Flow, ModelPort, Priority
 from agents.result import RunResult
 from agents.snapshot import RunSnapshot, SessionSnapshot
 from agents.spec import AgentSpec
+from orchestrator.runs.asked import late_result, request_view
 from orchestrator.runs.head import Head
 from orchestrator.runs.journal import SessionJournal
+from orchestrator.runs.open_requests import OpenRequests
 from orchestrator.runs.reading import detail_of, open_detail
+from orchestrator.views.approvals import ApprovalView
 from orchestrator.views.runs import RunDetail, RunView
 
 
@@ -50,7 +54,11 @@ class RunRecord:
     """One open run. `counted` says whether it takes one of its tenant's places.
 
     `snapshot` is where its session stood when it was last read, `problem` why nobody drives it, `pause` the wait for
-    the next try to take it up.
+    the next try to take it up. `waits` says for what it waits while people are all it waits for: then nothing is held
+    for it, until somebody says something. `owner` is set to wake whoever drives it in a task of its own by then, and
+    `expected` says that somebody will, so that nobody else may. `on_asked` is called when other things are asked.
+    `let_go` says that whoever drives it is to leave it, and stay away.
+    `heard` counts what was said to it from outside.
     """
 
     __slots__ = (
@@ -58,19 +66,27 @@ class RunRecord:
         "_done",
         "_head",
         "_run",
+        "_taken",
         "counted",
         "detail",
         "driven",
+        "expected",
         "flow",
+        "heard",
         "journal",
+        "let_go",
+        "on_asked",
         "over",
+        "owner",
         "pause",
         "priority",
         "problem",
+        "requests",
         "result",
         "session",
         "snapshot",
         "terms",
+        "waits",
     )
 
     def __init__(
@@ -85,12 +101,20 @@ class RunRecord:
         self.snapshot: SessionSnapshot | None = None
         self.problem = ""
         self.pause: trio.CancelScope | None = None
+        self.heard = 0
         self.driven = False
+        self.expected = False
+        self.let_go = False
         self.over = False
+        self.waits: tuple[Reason, ...] = ()
+        self.requests = OpenRequests()
+        self.owner: trio.Event | None = None
+        self.on_asked: Callable[[RunRecord], None] = lambda record: None
         self.result: RunResult | None = None
         self.detail: RunDetail | None = None
         self._head = head
         self._run: AgentRun | None = None
+        self._taken: tuple[Taken, str, Taker] | None = None
         self._done: trio.Event | None = None
         self._bell: trio.Event | None = None
 
@@ -114,6 +138,8 @@ class RunRecord:
     def state(self) -> State:
         if self.detail is not None:
             return self.detail.state
+        if self.waits:
+            return State.WAITING_APPROVAL if "approval" in self.waits else State.WAITING_INPUT
         if self._run is None:
             return self._begun(State.CREATED)
         return self._begun(self._run.state)
@@ -128,7 +154,9 @@ class RunRecord:
         """From here on this is what drives it; `head` is the one it has until its journal knows more."""
         self._head = head or self._head
         self._run, self.journal = run, journal
-        self.snapshot, self.problem = None, ""
+        self.snapshot, self.problem, self.waits = None, "", ()
+        if self._taken is not None:
+            run.cancel(*self._taken)
 
     def park(self, problem: str) -> None:
         """Nobody drives it for now."""
@@ -136,15 +164,35 @@ class RunRecord:
         if self.journal is not None:
             self._head = self.journal.head
 
+    def stands(self, snapshot: SessionSnapshot) -> None:
+        """Nobody drives it, and this is where its log says it stands: maybe it waits for people alone."""
+        self.snapshot = snapshot
+        run = snapshot.last
+        if run is not None and run.created.run == self.run:
+            self.waits = run.waiting if run.ended is None else ()
+            self.requests.restore(run)
+            self.on_asked(self)
+
     def cancel(self, reason: Taken = "cancelled", message: str = "", source: Taker = "user") -> None:
-        """Takes it away, as far as this process knows of it; one that has ended stays as it is."""
+        """Takes it away, as far as this process knows of it: now, or as soon as somebody drives it. One that has ended
+        stays as it is.
+        """
         if self._run is not None:
             self._run.cancel(reason, message, source)
+        else:
+            self._taken = self._taken or (reason, message, source)
 
     def hear(self, events: tuple[Event, ...]) -> None:
         """Tells it of what came from outside and is in its log."""
+        self.heard += 1
         if self._run is not None:
             self._run.receive(events)
+        self.grew(events)
+
+    def grew(self, events: Sequence[Event]) -> None:
+        """Its log has these as well."""
+        if self.requests.add(events):
+            self.on_asked(self)
         self.ring()
 
     def leave_soon(self) -> None:
@@ -175,7 +223,8 @@ class RunRecord:
         if run is not None and run.result is not None and journal is not None and ended is not None:
             head = self.head if self.head.ended else self.head.then([ended])
             self.result = run.result
-            self.detail = detail_of(head.view, run.result, journal.number - head.after)
+            detail = detail_of(head.view, run.result, journal.number - head.after)
+            self.detail = replace(detail, late=tuple(late_result(event) for event in self.requests.late))
         if not self.over:
             self._close()
 
@@ -188,6 +237,8 @@ class RunRecord:
     def _close(self) -> None:
         self._run = None
         self.over = True
+        if self.owner is not None:
+            self.owner.set()
         self.ring()
         if self._done is not None:
             self._done.set()
@@ -234,6 +285,15 @@ class RunRecord:
         """The run, whole."""
         if self.detail is not None:
             return self.detail
+        return replace(
+            self._whole(), approvals=self.asked(), late=tuple(late_result(event) for event in self.requests.late)
+        )
+
+    def asked(self) -> tuple[ApprovalView, ...]:
+        """What people are asked about it."""
+        return tuple(request_view(self.head.view, asked) for asked in self.requests.open)
+
+    def _whole(self) -> RunDetail:
         view, after = self.view(), self.head.after
         if self._run is not None and self.journal is not None:
             progress = self._run.progress

@@ -72,7 +72,7 @@ async def _look(store: Store, records: "trio.MemoryReceiveChannel[RunRecord]", w
     async with records:
         async for record in records:
             try:
-                record.snapshot = await read_session(store, record.session)
+                record.stands(await read_session(store, record.session))
             except HeadraceError as error:
                 record.problem = error.message
                 continue

@@ -26,14 +26,16 @@ from agents.port import Journal, ModelPort, Models
 from agents.result import RunResult
 from agents.spec import AgentSpec
 from orchestrator.catalogue import Catalogue
+from orchestrator.runs.approvals import ApprovalDesk
 from orchestrator.runs.config import DEFAULTS, RunsConfig
 from orchestrator.runs.executor import Executor
+from orchestrator.runs.expiry import Expiry
 from orchestrator.runs.live_runs import SHUTTING_DOWN, LiveRuns
 from orchestrator.runs.means import Means
 from orchestrator.runs.open_runs import OpenRuns
 from orchestrator.runs.outside import Outside
 from orchestrator.runs.page import RunFilter, RunPages, RunStatistics
-from orchestrator.runs.record import Terms
+from orchestrator.runs.record import RunRecord, Terms
 from orchestrator.runs.recovery import open_runs, recorded
 from orchestrator.runs.seen import SeenRuns
 from orchestrator.runs.spending import Charging
@@ -83,6 +85,13 @@ class RunService:
         self._seen = SeenRuns(self.store, self._books, self._live.ended)
         self._outside = Outside(means)
         self._pages = RunPages(self.store, self._records)
+        self.approvals = ApprovalDesk(self.store, self._records, wall, self._live.wake)
+        self._expiry = Expiry(nursery, self._records, wall, self.approvals.expire)
+        self._books.on_asked = self._asked
+
+    def _asked(self, record: RunRecord) -> None:
+        self._expiry.look(record)
+        self.approvals.look()
 
     def holds(self, session: str) -> bool:
         """Whether a run of the session is open here."""
@@ -97,6 +106,7 @@ class RunService:
         as lost. Raises `StoreError`.
         """
         self._live.beat()
+        self._expiry.hold()
         await self.executor.announce()
         for record in await open_runs(self.store, self._wall):
             if record.run not in self._records:
@@ -109,7 +119,9 @@ class RunService:
         Answers how many those are. Runs that one tenant has more of than it may have now are all taken up.
         """
         await trio.lowlevel.checkpoint()
-        return self._live.resume(jobs)
+        driven = self._live.resume(jobs)
+        self._expiry.go()
+        return driven
 
     async def adopt(self, row: RunRow) -> None:
         """Takes up an open run that has come into the store in another way than through this service."""
@@ -206,19 +218,22 @@ class RunService:
         if run not in self._records:
             return await self.view(run)
         record = await self._outside.cancel(self._records[run], reason)
-        if not record.driven and not self._live.closed:
+        self._live.wake(record)
+        if not record.driven and not self._live.closed and record.owner is None:
             self._live.alone(record)
         return record.view()
 
     async def message(self, run: str, content: str, *, key: str = "") -> RunView:
         """Says something to the run while it works. Raises `RunOver`, `InvalidLimits`."""
         record = self._records.get(run) or await self._seen.over(run)
-        return (await self._outside.message(record, content, key)).view()
+        self._live.wake(await self._outside.message(record, content, key))
+        return record.view()
 
     async def grant(self, run: str, limits: Limits, *, key: str = "") -> RunView:
         """Gives the run other limits of its own, field by field. Raises `RunOver`, `InvalidLimits`."""
         record = self._records.get(run) or await self._seen.over(run)
-        return (await self._outside.grant(record, limits, key)).view()
+        self._live.wake(await self._outside.grant(record, limits, key))
+        return record.view()
 
     # The end
 
@@ -255,7 +270,9 @@ class RunService:
         In a store that is durable, what has not ended stays open for the next process. In another one it is taken
         away, with `message` in its closing event.
         """
+        self._expiry.stop()
         await self._live.end_all(message)
+        self.approvals.close()
 
     def __repr__(self) -> str:
         return f"<RunService {self._books!r}{' closed' if self._live.closed else ''}>"

@@ -52,13 +52,12 @@ class Starting:
                 return await self._answered(request)
         else:
             _must_be_same(known.flow, request)
-            if known.driven:
+            if known.driven or known.owner is not None:
                 await known.wait()
                 return _result(known)
             self._live.refuse_after_close()
             known.terms = terms
-            self._books.driven(known)
-        await self._live.drive(known)
+        await self._live.to_end(known)
         return _result(known)
 
     async def _create(self, request: RunRequest, terms: Terms, *, counted: bool) -> RunRecord:

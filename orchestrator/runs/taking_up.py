@@ -51,7 +51,7 @@ class TakingUp:
             means.executor,
             record.session,
             record.flow.tenant,
-            rang=record.ring,
+            grew=record.grew,
             head=record.head,
             number=snapshot.events,
             generation=view.generation,

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from orchestrator.views.sessions import Key
+from orchestrator.views.names import Key
 
 LONGEST_NOTE: Final = 4_000
 """Characters."""
@@ -16,7 +16,7 @@ LONGEST_NAME: Final = 100
 """Characters."""
 
 RequestKind = Literal["approval", "input"]
-Outcome = Literal["approved", "denied", "expired", "answered"]
+Outcome = Literal["approved", "denied", "expired", "answered", "void"]
 
 
 class ApprovalView(Struct, frozen=True, kw_only=True):
@@ -24,7 +24,8 @@ class ApprovalView(Struct, frozen=True, kw_only=True):
 
     `digest` stands for the tool and its arguments: a decision that names it decides on exactly these. A `question` is
     answered with one of its `options`, if there are any, or in free words. It counts as denied after `expires`, None
-    for never. `outcome` is None while it is open; then `by`, `note` and `decided` say who decided, why, and when.
+    for never. `outcome` is None while it is open, and `void` where its run was taken away or ended before
+    anybody decided; otherwise `by`, `note` and `decided` say who decided, why (or the answer itself), and when.
     """
 
     id: str

@@ -1,9 +1,14 @@
 """Names that people and programs choose: tenants, jobs, runs, agents. They end up in flows, labels, URLs and files."""
 
 import re
-from typing import Final
+from typing import Annotated, Final
+
+from msgspec import Meta
 
 from agents.errors import InvalidLimits
+
+Key = Annotated[str, Meta(max_length=200)]
+"""An id of a client's own choice for what it asks for: asked for again under the same one, it is done once."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 

@@ -12,6 +12,7 @@ from agents.events import NextStep
 from agents.lifecycle import State, StopReason
 from agents.messages import Message, Usage
 from agents.observation import Observed
+from orchestrator.views.approvals import ApprovalView
 
 PriorityName = Literal["interactive", "standard", "batch"]
 
@@ -79,11 +80,22 @@ class RunView(Struct, frozen=True, kw_only=True):
     message: str
 
 
+class LateResult(Struct, frozen=True, kw_only=True):
+    """What a tool call came to that had been abandoned: the model was told otherwise, and somebody should look."""
+
+    id: str
+    tool: str
+    outcome: Literal["ok", "error"]
+    content: str
+    at: float
+
+
 class RunDetail(RunView, frozen=True, kw_only=True):
     """One run, whole. `answer` is what a completed run said, `partial` the last words of any other that has ended.
 
     Where a limit stopped it, `limit` of `scope` allowed `allowed` and `observed_amount` was spent. `next` says what
-    helps. `events` counts its log; `messages` is the transcript so far.
+    helps. `approvals` are what people are asked and have not answered. `unknown_effects` are calls that were cut off,
+    `late` what some of them came to: both need a look. `events` counts its log; `messages` is the transcript so far.
     """
 
     answer: str = ""
@@ -93,7 +105,9 @@ class RunDetail(RunView, frozen=True, kw_only=True):
     allowed: float | None = None
     observed_amount: float | None = None
     unknown_tokens: int = 0
+    approvals: tuple[ApprovalView, ...] = ()
     unknown_effects: tuple[str, ...] = ()
+    late: tuple[LateResult, ...] = ()
     next: NextStep = "none"
     events: int = 0
     messages: tuple[Message, ...] = ()

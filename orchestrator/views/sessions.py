@@ -8,12 +8,13 @@ so that a file that was cut short is no log. Whoever may read a session may expo
 transcript, and is as confidential.
 """
 
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from agents.budget import Limits
+from orchestrator.views.names import Key
 from orchestrator.views.runs import RunView
 
 EXPORT_FORMAT: Final = "headrace-session"
@@ -89,9 +90,6 @@ class PruneReport(Struct, frozen=True, kw_only=True):
     runs: int
     events: int
     calls: int | None = None
-
-
-Key = Annotated[str, Meta(max_length=200)]
 
 
 class MessageRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
