@@ -5,6 +5,7 @@ fails on the network: the call that could not connect would take those along tha
 request that fails is answered instead, with an error of the protocol that says whether the server can have seen it.
 """
 
+from contextlib import aclosing
 from typing import Final
 from uuid import uuid4
 
@@ -72,11 +73,12 @@ class Confined(httpx2.AsyncBaseTransport):
 async def _read(response: httpx2.Response) -> bytes | None:
     """The body, decoded; None if it is too long."""
     parts, size = [], 0
-    async for part in response.aiter_bytes():
-        size += len(part)
-        if size > MOST_BODY:
-            return None
-        parts.append(part)
+    async with aclosing(response.aiter_bytes()) as incoming:
+        async for part in incoming:
+            size += len(part)
+            if size > MOST_BODY:
+                return None
+            parts.append(part)
     return b"".join(parts)
 
 

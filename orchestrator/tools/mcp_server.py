@@ -8,7 +8,7 @@ import trio
 
 from orchestrator.backends.local.process import RestartPolicy, Restarts
 from orchestrator.tools.mcp_config import McpConfig, McpState, McpStatus
-from orchestrator.tools.mcp_session import NotSent, ServerFailed, Session
+from orchestrator.tools.mcp_session import NotSent, ServerFailed, Session, SessionEnded
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, RequestParamsMeta, Tool
@@ -77,11 +77,20 @@ class McpServer:
 
         It waits for a server that is starting, or that has failed once; one that keeps failing refuses at once.
         """
-        session = await self._ready(min(self.config.start_timeout, SHARE_OF_TIMEOUT * self.config.timeout))
-        return await session.call(tool, arguments, meta)
+        deadline = trio.current_time() + min(self.config.start_timeout, SHARE_OF_TIMEOUT * self.config.timeout)
+        while True:
+            session = await self._ready(deadline)
+            try:
+                return await session.call(tool, arguments, meta)
+            except SessionEnded:
+                with trio.move_on_at(deadline) as waiting:
+                    while self._session is session:
+                        await self._changed.wait()
+                if waiting.cancelled_caught:
+                    raise
 
-    async def _ready(self, longest: float) -> Session:
-        with trio.move_on_after(longest):
+    async def _ready(self, deadline: float) -> Session:
+        with trio.move_on_at(deadline):
             while self._session is None and self._coming:
                 await self._changed.wait()
         if self._session is not None:

@@ -5,6 +5,7 @@ cut off is cancelled where it was made, which tells the server, and a caller nev
 of a call is one of: an answer; an error of the protocol; not sent; lost after it was sent.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -29,11 +30,21 @@ from orchestrator.version import version
 MOST_TOOLS: Final = 1_000
 MOST_PAGES: Final = 100
 
+SETTLE: Final = 0.5
+"""Seconds that calls under way have to learn their own ends when their connection has ended."""
+
+SILENCE = 10.0
+"""Seconds in which a server that let a call run out of time must list its tools, or it is taken for dead."""
+
 
 class NotSent(HeadraceError):
     """The server has not seen the call; the message says why, as part of a sentence."""
 
     blame = "provider"
+
+
+class SessionEnded(NotSent):
+    """The connection had ended before the call was sent; another may come."""
 
 
 class Lost(HeadraceError):
@@ -78,6 +89,7 @@ class Session:
         self._line = Line(config)
         self._calls, self._incoming = trio.open_memory_channel[_Call](0)
         self._look = trio.Event()
+        self._why_ended = "ended"
 
     async def call(self, tool: str, arguments: dict[str, Any], meta: RequestParamsMeta) -> CallToolResult:
         """One call to its end. Raises `NotSent`, `Lost`, `ProtocolFailure`; cancelled, it tells the server."""
@@ -85,7 +97,7 @@ class Session:
         try:
             await self._calls.send(call)
         except trio.BrokenResourceError:
-            raise NotSent("its connection has ended") from None
+            raise SessionEnded("its connection has ended") from None
         try:
             await call.done.wait()
         except trio.Cancelled:
@@ -108,7 +120,7 @@ class Session:
             raise ServerFailed(self._described(error)) from error
         if clock.cancelled_caught:
             raise ServerFailed(self._with_last_words(f"did not start within {self._config.start_timeout:g} s"))
-        raise ServerFailed(self._with_last_words("ended"))
+        raise ServerFailed(self._with_last_words(self._why_ended))
 
     async def _serve(self, clock: trio.CancelScope) -> None:
         client = Client(
@@ -119,17 +131,20 @@ class Session:
         )
         async with client:
             self._on_tools(await list_tools(client))
-            clock.deadline = float("inf")
-            # closed before the connection is, which may take its time: who comes then is told at once
-            with self._incoming:
-                await self._until_ended(client)
+            clock.deadline = math.inf
+            await self._until_ended(client)
 
     async def _until_ended(self, client: Client) -> None:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._take_calls, client, nursery)
-            nursery.start_soon(self._look_again, client)
-            await self._line.ended.wait()
-            nursery.cancel_scope.cancel()
+        async with trio.open_nursery() as calls:
+            # closed before the connection is, which may take its time: who comes then is told at once
+            with self._incoming:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._take_calls, client, calls)
+                    nursery.start_soon(self._look_again, client)
+                    await self._line.ended.wait()
+                    nursery.cancel_scope.cancel()
+            # a call that is failing by itself knows better what became of it
+            calls.cancel_scope.deadline = trio.current_time() + SETTLE
 
     async def _take_calls(self, client: Client, nursery: trio.Nursery) -> None:
         async for call in self._incoming:
@@ -139,7 +154,7 @@ class Session:
         try:
             with call.scope:
                 if self._line.ended.is_set():
-                    call.error = NotSent("its connection has ended")
+                    call.error = SessionEnded("its connection has ended")
                     return
                 call.result = await client.call_tool(call.tool, call.arguments, meta=call.meta)
         except MCPError as error:
@@ -148,6 +163,8 @@ class Session:
             call.error = ProtocolFailure("the server's answer is none that the protocol knows")
         except RuntimeError as error:  # the SDK's word for an answer that the tool's own schema does not allow
             call.error = ProtocolFailure(f"the server's answer does not fit what it declares: {error}")
+        except Exception as error:  # nothing of the SDK's may end the calls of others
+            call.error = Lost(f"it ended with {type(error).__name__}: {error}")
         finally:
             call.done.set()
 
@@ -162,14 +179,24 @@ class Session:
         return ProtocolFailure(f"the server answered with error {error.code}: {error.message}")
 
     async def _look_again(self, client: Client) -> None:
-        """Asks for the tools again when they changed, or when there is doubt whether the server still answers."""
-        while True:
+        """Asks for the tools again when they changed, or when there is doubt whether the server still answers.
+
+        One that does not ends the connection, and with it the calls under way: they wait for the same server.
+        """
+        while not self._line.ended.is_set():
             await self._look.wait()
             self._look = trio.Event()
-            with trio.move_on_after(self._config.start_timeout) as clock:
-                self._on_tools(await list_tools(client))
-            if clock.cancelled_caught:
-                raise ServerFailed(f"did not answer within {self._config.start_timeout:g} s")
+            try:
+                with trio.fail_after(SILENCE):
+                    self._on_tools(await list_tools(client))
+            except trio.TooSlowError:
+                self._give_up(f"did not answer within {SILENCE:g} s")
+            except MCPError as error:
+                self._give_up(f"did not list its tools: {error}")
+
+    def _give_up(self, why: str) -> None:
+        self._why_ended = why
+        self._line.ended.set()
 
     async def _heard(self, message: IncomingMessage) -> None:
         if isinstance(message, ToolListChangedNotification):
@@ -178,8 +205,6 @@ class Session:
 
     def _described(self, error: Exception) -> str:
         found = _innermost(error)
-        if isinstance(found, ServerFailed):
-            return self._with_last_words(str(found))
         if isinstance(found, OSError):
             return f"could not be started: {found.strerror or found}"
         what = str(found) if isinstance(found, MCPError) else f"{type(found).__name__}: {found}"

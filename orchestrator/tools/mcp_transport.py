@@ -1,5 +1,6 @@
 """The two ways to an MCP server, the SDK's own, with what it does not show: that a connection ended, and last words."""
 
+import logging
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -18,6 +19,9 @@ from mcp.shared.message import SessionMessage
 from orchestrator.backends.local.process import Tail
 from orchestrator.tools.mcp_config import McpConfig
 from orchestrator.tools.mcp_http import CONNECT_TIMEOUT, WRITE_TIMEOUT, Confined
+
+# The SDK writes what it could not read to the log, whole. What goes wrong comes to whoever called, in bounded words.
+logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
 
 LAST_WORDS_SECONDS: Final = 0.5
 """How long a server's last output is waited for; a process it left behind may keep the pipe open for ever."""
@@ -55,7 +59,8 @@ class Line:
 
     @asynccontextmanager
     async def _http(self) -> AsyncIterator[TransportStreams]:
-        confined = Confined(httpx2.AsyncHTTPTransport())
+        # No connection is used twice: one that the server closed meanwhile looks like one that broke after sending.
+        confined = Confined(httpx2.AsyncHTTPTransport(limits=httpx2.Limits(max_keepalive_connections=0)))
         self.not_sent = confined.not_sent
         # no limit to reading: a call has a deadline of its own
         timeout = httpx2.Timeout(CONNECT_TIMEOUT, read=None, write=WRITE_TIMEOUT, pool=None)

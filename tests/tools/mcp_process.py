@@ -99,6 +99,7 @@ def serve_http(port: int, *, stateless: bool) -> None:
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
+    listener.listen()
     print(listener.getsockname()[1], flush=True)
     app = server.streamable_http_app(stateless_http=stateless)
     config = uvicorn.Config(app, log_level="critical")
