@@ -81,4 +81,5 @@ def result_of(state: RunState, stop: Stop) -> RunResult:
 
 
 def run_ended(state: RunState, result: RunResult) -> RunEnded:
-    return RunEnded(at=state.wall(), **{field: getattr(result, field) for field in _SHARED})
+    shared = {field: getattr(result, field) for field in _SHARED}
+    return RunEnded(at=state.wall(), quiescent=state.abandoned.quiescent, **shared)

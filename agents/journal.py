@@ -23,6 +23,10 @@ class MemoryJournal:
         await trio.lowlevel.checkpoint()
         self._records += records
 
+    async def late(self, event: Event) -> None:
+        """Appends evidence; see `agents.port.TakesLate`."""
+        await self.append([event])
+
     @property
     def events(self) -> tuple[Event, ...]:
         """Everything appended so far."""

@@ -7,7 +7,7 @@ import trio
 
 from agents.errors import HeadraceError
 from agents.events import Event
-from agents.port import Journal, Newcomers
+from agents.port import Journal, Newcomers, TakesLate
 
 APPEND_SECONDS = 10.0
 """How long one append may take before the journal counts as lost."""
@@ -36,6 +36,11 @@ class Log:
         self._failure: Exception | None = None
         self.number = number
         self.receive: Callable[[Sequence[Any]], None] = _ignore
+
+    @property
+    def lost(self) -> bool:
+        """Whether it takes nothing any more."""
+        return self._failure is not None
 
     async def append(self, *events: Event, unless: Callable[[], bool] | None = None) -> bool:
         """Appends all or raises `JournalLost`. Cancellation is delivered at the caller's next checkpoint.
@@ -76,6 +81,21 @@ class Log:
             else:
                 self.number += len(events)
                 return True
+        return False
+
+    async def late(self, event: Event) -> bool:
+        """Tells the journal what came of an abandoned call, whether the run has ended or not; whether it was kept.
+
+        It waits for no other append, holds none up, and its failure is no failure of the run.
+        """
+        if not isinstance(self._journal, TakesLate):
+            return False
+        with trio.move_on_after(self._seconds):
+            try:
+                await self._journal.late(event)
+            except Exception:
+                return False
+            return True
         return False
 
     def _fail(self, error: Exception) -> NoReturn:

@@ -9,7 +9,7 @@ import math
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import trio
 from msgspec import Struct
@@ -354,5 +354,16 @@ class Journal(Protocol):
 
         Raises `Newcomers` where others have appended meanwhile; the next try goes behind what they appended. Any other
         exception ends the run's drive: nothing may follow a lost event.
+        """
+        ...
+
+
+@runtime_checkable
+class TakesLate(Protocol):
+    """A journal that also keeps evidence."""
+
+    async def late(self, event: Any) -> None:
+        """Appends what came of an abandoned call, behind whatever is there: the run may have ended, or be another
+        executor's. It is kept once, however often it is told.
         """
         ...

@@ -7,6 +7,7 @@ import trio
 
 from agents.budget import Limits, Scope
 from agents.events import ApprovalDecided, BudgetGranted, CancelRequested, Event, InputGiven, MessageAdded
+from agents.late import Abandoned
 from agents.lifecycle import Lifecycle, State, StopReason
 from agents.log import Log
 from agents.messages import Message, Usage
@@ -32,6 +33,7 @@ class RunState:
 
     __slots__ = (
         "_stir",
+        "abandoned",
         "agent",
         "attempts",
         "cancel",
@@ -87,6 +89,7 @@ class RunState:
         self.run = run
         self.model = model
         self.log = log
+        self.abandoned = Abandoned(log, wall)
         self.scope = scope
         self.price = price
         self.priority = priority

@@ -16,6 +16,7 @@ from agents.open_step import OpenStep
 from agents.result import Stop
 from agents.run_state import RunState
 from agents.tool_plan import Granted, Refused
+from agents.tool_slots import Turn
 from agents.tools import BaseTool
 
 
@@ -25,13 +26,14 @@ class Calls:
     `calls` may grow while they run.
     """
 
-    __slots__ = ("_calls", "_room", "_state", "_step", "lost", "running", "stop")
+    __slots__ = ("_calls", "_order", "_room", "_state", "_step", "lost", "running", "stop")
 
     def __init__(self, state: RunState, step: OpenStep, calls: list[Granted]) -> None:
         self._state = state
         self._step = step
         self._calls = calls
         self._room = trio.Semaphore(state.agent.tool_concurrency)
+        self._order = trio.Semaphore(1)
         self.stop: Stop | None = None
         self.lost: JournalLost | None = None
         self.running = 0
@@ -69,9 +71,16 @@ class Calls:
     async def _run_one(self, granted: Granted) -> None:
         state, slots = self._state, slots_for(granted.tool)
         key = self._step.key(state.run, granted.index)
+        turn = Turn(self._order)
         await slots.acquire()
+        try:
+            await turn.take()
+        except trio.Cancelled:
+            slots.release()
+            raise
         if self.ending:
             slots.release()
+            turn.over()
             return
         state.lifecycle.open("tool")
         try:
@@ -84,8 +93,9 @@ class Calls:
                 cancel_run=lambda: self._cancelled_by_tool(granted),
                 generation=state.generation,
             )
-            await self._finish(granted, key, context, slots)
+            await self._finish(granted, key, context, slots, turn)
         finally:
+            turn.over()
             state.lifecycle.close("tool")
 
     async def _begin(self, granted: Granted, key: str, slots: ToolSlots) -> bool:
@@ -130,7 +140,7 @@ class Calls:
             approval="" if granted.pending is None else granted.pending.asked.key,
         )
 
-    async def _finish(self, granted: Granted, key: str, context: ToolContext, slots: ToolSlots) -> None:
+    async def _finish(self, granted: Granted, key: str, context: ToolContext, slots: ToolSlots, turn: Turn) -> None:
         tool = granted.tool
         try:
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -142,7 +152,9 @@ class Calls:
                 await self._record(granted, key, Outcome("cancelled", why))
             raise
         try:
-            outcome = await execute(tool, tool.bind(granted.arguments, context), context, slots)
+            call = tool.bind(granted.arguments, context)
+            watch = self._state.abandoned.watch(self._start(granted, key))
+            outcome = await execute(tool, call, context, slots, watch=watch, begun=turn.over)
         except BaseException:
             await self._state.hear_why()
             if not self._left(tool):

@@ -129,6 +129,11 @@ class BaseTool(ABC):
         """Whether a call that was cut off may simply be made again."""
         return self.idempotent or self.read_only
 
+    @property
+    def patience(self) -> float:
+        """Seconds after which a call that was cancelled is abandoned: more than its grace where ending it is work."""
+        return self.grace
+
     def why_ask(self, arguments: Mapping[str, object]) -> str:
         """Why a person must approve a call with these decoded arguments: "always" or the rule; empty if none must."""
         if isinstance(self.approval, ApprovalRule):
