@@ -10,6 +10,7 @@ from agents.loop import AgentRun
 from agents.origin import Origin
 from agents.runtime import DuplicateRun
 from agents.snapshot import RunSnapshot
+from agents.spawner import ChildRequest
 from orchestrator.runs.head import Head
 from orchestrator.runs.journal import SessionJournal
 from orchestrator.runs.means import Means
@@ -83,19 +84,20 @@ class Creation:
             run=plan.flow.run,
             priority=plan.priority,
             expiry=plan.expiry,
-            origin=_origin(plan, wall()),
+            origin=_origin(plan, wall(), record.terms.child),
             history=None if going is None else going.last,
             number=journal.number,
             wall=wall,
+            spawner=means.spawner(record),
         )
-        record.driven_by(run, journal, Head.of(_created(plan, wall()), journal.number))
+        record.driven_by(run, journal, Head.of(_created(plan, wall(), record.terms.child), journal.number))
         try:
             await run.create()
         except JournalLost as lost:
             raise _refusal(lost, plan) from lost
 
 
-def _origin(plan: RunPlan, now: float) -> Origin:
+def _origin(plan: RunPlan, now: float, child: ChildRequest | None) -> Origin:
     left = plan.expiry - trio.current_time()
     return Origin(
         session=plan.session,
@@ -103,10 +105,13 @@ def _origin(plan: RunPlan, now: float) -> Origin:
         job=plan.flow.job,
         who=plan.who,
         expiry=None if left == float("inf") else now + left,
+        parent="" if child is None else child.parent,
+        parent_key="" if child is None else child.key,
+        depth=0 if child is None else child.depth,
     )
 
 
-def _created(plan: RunPlan, now: float) -> RunCreated:
+def _created(plan: RunPlan, now: float, child: ChildRequest | None) -> RunCreated:
     """What the first event says, as far as the head of a run needs it."""
     return RunCreated(
         run=plan.flow.run,
@@ -119,6 +124,7 @@ def _created(plan: RunPlan, now: float) -> RunCreated:
         tenant=plan.flow.tenant,
         job=plan.flow.job,
         priority=int(plan.priority),
+        parent="" if child is None else child.parent,
     )
 
 

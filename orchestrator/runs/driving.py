@@ -66,7 +66,7 @@ class Driving:
                 run.leave()
             rounds = run.progress.rounds
             try:
-                await run.drive(self._room)
+                await run.drive(self._room if record.terms.child is None else None)
             except RunParked:
                 if await self._waits(record):
                     return

@@ -54,6 +54,7 @@ class Head:
             usage=Usage(),
             micro_dollars=0,
             message="",
+            parent=created.parent,
         )
         return cls(view, after)
 

@@ -83,7 +83,7 @@ class LiveRuns:
         """
         found = [record for record in self._books.records.values() if not record.driven]
         for record in found:
-            record.expected = record.flow.job in jobs
+            record.expected = record.flow.job in jobs or bool(record.parent)
         rest = [record for record in found if not record.expected and not record.waits]
         for record in rest:
             self.alone(record)

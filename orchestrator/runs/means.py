@@ -6,15 +6,20 @@ import trio
 
 from agents.budget import Scope
 from agents.port import Journal, Models
+from agents.spawner import Spawner
 from orchestrator.catalogue import Catalogue
 from orchestrator.runs.executor import Executor
+from orchestrator.runs.record import RunRecord
 from orchestrator.store.base import Store
 
 
 class Means:
-    """`journal` wraps a run's log, `parent` gives the budget above a tenant's runs, `wall` seconds since the epoch."""
+    """`journal` wraps a run's log, `parent` gives the budget above a tenant's runs, `wall` seconds since the epoch.
 
-    __slots__ = ("catalogue", "executor", "journal", "models", "parent", "store", "wall")
+    `spawner` gives what starts the runs below a run.
+    """
+
+    __slots__ = ("catalogue", "executor", "journal", "models", "parent", "spawner", "store", "wall")
 
     def __init__(
         self,
@@ -34,6 +39,7 @@ class Means:
         self.journal = journal
         self.parent = parent
         self.wall = wall
+        self.spawner: Callable[[RunRecord], Spawner | None] = lambda record: None
 
     def budget(self, tenant: str, given: Scope | None) -> Scope | None:
         """The scope above a run's own: the one given with it, or its tenant's."""

@@ -20,6 +20,7 @@ class OpenRuns:
         self.busy: dict[str, str] = {}
         self.live = 0
         self.on_asked: Callable[[RunRecord], None] = lambda record: None
+        self._below: dict[str, set[str]] = {}
         self._starting: set[str] = set()
         self._none_live: trio.Event | None = None
 
@@ -49,12 +50,14 @@ class OpenRuns:
         self.records[record.run] = record
         record.on_asked = self.on_asked
         record.driven = True
+        self._place(record)
 
     def found(self, record: RunRecord) -> RunRecord:
         """An open run that nobody drives."""
         self.records[record.run] = record
         self.busy[record.session] = record.run
         record.on_asked = self.on_asked
+        self._place(record)
         if record.requests.open:
             self.on_asked(record)
         return record
@@ -72,8 +75,16 @@ class OpenRuns:
     def over(self, record: RunRecord) -> None:
         """Nobody here drives it any more."""
         del self.records[record.run]
+        siblings = self._below.get(record.parent, set())
+        siblings.discard(record.run)
+        if not siblings:
+            self._below.pop(record.parent, None)
         self.busy.pop(record.session, None)
         self._gone()
+
+    def below(self, parent: str) -> list[RunRecord]:
+        """The open runs that calls of this one started."""
+        return [self.records[run] for run in self._below.get(parent, ()) if run in self.records]
 
     async def none_live(self) -> None:
         """Waits until none is being created or driven."""
@@ -81,6 +92,10 @@ class OpenRuns:
             if self._none_live is None:
                 self._none_live = trio.Event()
             await self._none_live.wait()
+
+    def _place(self, record: RunRecord) -> None:
+        if record.parent:
+            self._below.setdefault(record.parent, set()).add(record.run)
 
     def _gone(self) -> None:
         self.live -= 1

@@ -20,6 +20,7 @@ from agents.people_events import Reason
 from agents.port import Flow, ModelPort, Priority
 from agents.result import RunResult
 from agents.snapshot import RunSnapshot, SessionSnapshot
+from agents.spawner import ChildRequest
 from agents.spec import AgentSpec
 from orchestrator.runs.asked import late_result, request_view
 from orchestrator.runs.head import Head
@@ -32,10 +33,10 @@ from orchestrator.views.runs import RunDetail, RunView
 
 class Terms:
     """What whoever wants a run's result gives it: an agent in place of the one that was asked for, a budget above it in
-    place of its tenant's, something around its model.
+    place of its tenant's, something around its model. `child` is what a parent's call asks for.
     """
 
-    __slots__ = ("agent", "budget", "model", "through")
+    __slots__ = ("agent", "budget", "child", "model", "through")
 
     def __init__(
         self,
@@ -43,8 +44,10 @@ class Terms:
         agent: AgentSpec | None = None,
         budget: Scope | None = None,
         through: Callable[[ModelPort], ModelPort] = lambda port: port,
+        child: ChildRequest | None = None,
     ) -> None:
         self.agent = agent
+        self.child = child
         self.budget = budget
         self.through = through
         self.model: ModelPort | None = None
@@ -122,6 +125,11 @@ class RunRecord:
     def run(self) -> str:
         """Its id."""
         return self.flow.run
+
+    @property
+    def parent(self) -> str:
+        """The run whose tool call started it; empty for none."""
+        return self.head.view.parent
 
     @property
     def live(self) -> AgentRun | None:

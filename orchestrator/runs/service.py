@@ -27,6 +27,7 @@ from agents.result import RunResult
 from agents.spec import AgentSpec
 from orchestrator.catalogue import Catalogue
 from orchestrator.runs.approvals import ApprovalDesk
+from orchestrator.runs.children import Children
 from orchestrator.runs.config import DEFAULTS, RunsConfig
 from orchestrator.runs.executor import Executor
 from orchestrator.runs.expiry import Expiry
@@ -82,6 +83,7 @@ class RunService:
         taking_up = TakingUp(means)
         self._live = LiveRuns(nursery, means, self._books, taking_up, config)
         self._starting = Starting(means, self._books, self._live, taking_up)
+        self._children = Children(nursery, means, self._books, self._live, self._starting)
         self._seen = SeenRuns(self.store, self._books, self._live.ended)
         self._outside = Outside(means)
         self._pages = RunPages(self.store, self._records)
@@ -120,6 +122,7 @@ class RunService:
         """
         await trio.lowlevel.checkpoint()
         driven = self._live.resume(jobs)
+        self._children.end_orphans()
         self._expiry.go()
         return driven
 

@@ -42,6 +42,10 @@ class Starting:
         await self._live.begin(record)
         return record
 
+    async def create_child(self, request: RunRequest, terms: Terms) -> RunRecord:
+        """A run for a tool call of another one, for its caller to drive; also while what is live is waited for."""
+        return await self._create(request, terms, counted=False)
+
     async def to_end(self, request: RunRequest, terms: Terms) -> RunResult:
         """The result of the run of this id, whatever it takes to get there."""
         known = self._books.records.get(request.run)
@@ -62,7 +66,8 @@ class Starting:
 
     async def _create(self, request: RunRequest, terms: Terms, *, counted: bool) -> RunRecord:
         """The run, with its first event kept, for its caller to drive. Nothing is left of one that is refused."""
-        self._live.refuse_after_close()
+        if terms.child is None:
+            self._live.refuse_after_close()
         run = request.run or secrets.token_hex(8)
         session = request.session or run
         undo: list[Callable[[], None]] = [self._books.reserve(run, session)]

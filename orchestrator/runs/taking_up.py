@@ -67,6 +67,7 @@ class TakingUp:
             number=snapshot.events,
             wall=means.clock(),
             priority=record.priority,
+            spawner=means.spawner(record),
         )
         record.driven_by(driven, journal)
         return True
