@@ -5,7 +5,7 @@ The SDK is only imported when there are servers: it is the extra `mcp`, and take
 
 import importlib.util
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -13,7 +13,7 @@ import trio
 from agents.errors import InvalidLimits
 from agents.tools import BaseTool, InvalidTool
 from orchestrator.tools.mcp_config import McpConfig, McpNotInstalled, McpStatus, McpUnavailable, UnknownServer
-from orchestrator.tools.mcp_names import local_names
+from orchestrator.tools.mcp_names import OF_SERVER, local_names
 
 if TYPE_CHECKING:
     from mcp_types import Tool
@@ -81,6 +81,21 @@ class McpServers:
             problem = offer.status().problem or "has not started yet"
             raise McpUnavailable(f"the tools of MCP server {server} are not known, since it {problem}")
         return offer.tools
+
+    def named(self, names: Iterable[str]) -> tuple[BaseTool, ...]:
+        """The tools that an agent names: a server's name stands for all of its tools, `SERVER__TOOL` for one.
+
+        Each tool once, in the order of the names. Raises `UnknownServer`, `McpUnavailable`, also where the server does
+        not offer the tool.
+        """
+        found: dict[str, BaseTool] = {}
+        for name in names:
+            server, one, _ = name.partition(OF_SERVER)
+            tools = {tool.name: tool for tool in self.tools(server)}
+            if one and name not in tools:
+                raise McpUnavailable(f"MCP server {server} has no tool {name}; it has {', '.join(tools) or 'none'}")
+            found |= {name: tools[name]} if one else tools
+        return tuple(found.values())
 
     def left_out(self, server: str) -> tuple[str, ...]:
         """Which of the server's tools are not offered, and why."""

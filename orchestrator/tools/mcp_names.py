@@ -9,6 +9,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+OF_SERVER: Final = "__"
+"""Between the server's name, which has none, and its tool's."""
+
 LONGEST: Final = 64
 _DIGEST: Final = 8
 _STRANGE: Final = re.compile(r"[^a-zA-Z0-9_-]")
@@ -16,8 +19,8 @@ _STRANGE: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
 def local_name(server: str, tool: str) -> str:
     """The name by which a model calls this tool."""
-    name = f"{server}__{_STRANGE.sub('_', tool)}"
-    if name == f"{server}__{tool}" and len(name) <= LONGEST:
+    name = f"{server}{OF_SERVER}{_STRANGE.sub('_', tool)}"
+    if name == f"{server}{OF_SERVER}{tool}" and len(name) <= LONGEST:
         return name
     digest = hashlib.sha256(tool.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
     return f"{name[: LONGEST - _DIGEST - 1]}_{digest}"

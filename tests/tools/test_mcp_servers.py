@@ -37,7 +37,7 @@ def make(request: pytest.FixtureRequest) -> Make:
 
 
 async def test_tools_of_a_server_answer(make: Make) -> None:
-    """Values, pictures, long texts, errors and keys come to the model as they should."""
+    """Values, pictures and long texts come to the model as they should, and errors of tool and protocol apart."""
     async with serving(make()) as served:
         assert (await served.call("add", '{"a": 2}')).content == "3"
         assert (await served.call("picture")).content == "look:\n[image, image/png, 5 bytes]"
@@ -46,11 +46,6 @@ async def test_tools_of_a_server_answer(make: Make) -> None:
         much = await served.call("much", '{"count": 70000}')
         assert much.content.endswith("x\n[cut off here: 4464 of 70000 bytes are left out]")
         assert [tool.kind for tool in served.servers.tools("t")] == ["mcp"] * 10
-
-
-async def test_an_error_of_a_tool_and_one_of_the_protocol_are_told_apart(make: Make) -> None:
-    """What the tool says of its failure is the model's, while an error of the protocol is told as one."""
-    async with serving(make()) as served:
         failed = await served.call("fail", '{"why": "no"}')
         assert (failed.finish, failed.content) == ("error", "Error executing tool fail")
         refused = await served.call("refuse")
@@ -58,11 +53,14 @@ async def test_an_error_of_a_tool_and_one_of_the_protocol_are_told_apart(make: M
         assert refused.content == "t__refuse failed: the server answered with error -32050: not today"
 
 
-async def test_hints_of_a_server_are_not_trusted() -> None:
-    """A tool that its server calls read-only is repeatable only where the operator says so."""
+async def test_what_a_server_offers_is_up_to_the_operator() -> None:
+    """Only named tools are offered, and one that its server calls read-only is repeatable if the operator says so."""
     async with serving(stdio(idempotent=("much",), only=("add", "much", "gone"))) as served:
         assert {tool.name: tool.repeatable for tool in served.servers.tools("t")} == {"t__add": False, "t__much": True}
         assert served.servers.left_out("t") == ("gone: the server has no such tool",)
+        assert [tool.name for tool in served.servers.named(["t__much", "t"])] == ["t__much", "t__add"]
+        with pytest.raises(McpUnavailable, match="server t has no tool t__gone; it has t__add, t__much"):
+            served.servers.named(["t__gone"])
 
 
 async def test_a_command_gets_the_environment_that_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,10 +113,9 @@ async def test_a_call_beyond_its_timeout_ends_with_an_unknown_effect(make: Make)
         assert (await served.call("add", '{"a": 2}')).content == "3"
 
 
-@pytest.mark.parametrize(("repeatable", "finish"), [(False, "unknown_effect"), (True, "error")])
-async def test_a_command_killed_in_mid_call_is_started_again(repeatable: bool, finish: str) -> None:
-    """The call's effect is unknown unless it is repeatable, and the next call finds a new process."""
-    async with serving(stdio(idempotent=repeatable)) as served, Watch() as watch, trio.open_nursery() as nursery:
+async def test_a_command_killed_in_mid_call_is_started_again() -> None:
+    """A repeatable call failed, and no more than that, and the next call finds a new process."""
+    async with serving(stdio(idempotent=("watched",))) as served, Watch() as watch, trio.open_nursery() as nursery:
         first = await served.pid()
         outcomes = []
 
@@ -129,7 +126,7 @@ async def test_a_command_killed_in_mid_call_is_started_again(repeatable: bool, f
         await watch.next_call()
         os.kill(first, signal.SIGKILL)
         await until(lambda: bool(outcomes))
-        assert outcomes[0].finish == finish
+        assert outcomes[0].finish == "error"
         assert "the connection to its server ended while it ran" in outcomes[0].content
         assert await served.pid() != first
         assert (served.status.state, served.status.starts) == ("ready", 2)
