@@ -29,7 +29,7 @@ from agents.events import (
     ToolStarted,
 )
 from agents.lifecycle import State, StopReason
-from agents.port import Journal, Newcomers
+from agents.port import Journal, Newcomers, TakesLate
 from orchestrator.instruments.books import APPEND_BOUNDS, Distribution
 from orchestrator.instruments.families import counter, gauge, histogram
 
@@ -174,6 +174,11 @@ class MeteredJournal:
         self._metrics.appended(self._clock() - started)
         for event in events:
             self._metrics.see(event)
+
+    async def late(self, event: Event) -> None:
+        """Evidence changes no number."""
+        if isinstance(self._journal, TakesLate):
+            await self._journal.late(event)
 
 
 _OPEN = (
