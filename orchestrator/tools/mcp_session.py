@@ -12,6 +12,7 @@ from typing import Any, Final
 import trio
 from mcp import Client, MCPError
 from mcp.client.session import IncomingMessage
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp_types import (
     CONNECTION_CLOSED,
     CallToolResult,
@@ -141,6 +142,7 @@ class Session:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._take_calls, client, calls)
                     nursery.start_soon(self._look_again, client)
+                    nursery.start_soon(self._hear_changes, client)
                     await self._line.ended.wait()
                     nursery.cancel_scope.cancel()
             # a call that is failing by itself knows better what became of it
@@ -197,6 +199,20 @@ class Session:
     def _give_up(self, why: str) -> None:
         self._why_ended = why
         self._line.ended.set()
+
+    async def _hear_changes(self, client: Client) -> None:
+        """Listens for changes of the tools, where the protocol has a stream for it (else they come as messages)."""
+        tools = client.server_capabilities.tools
+        if tools is None or not tools.list_changed:
+            return
+        try:
+            async with client.listen(tools_list_changed=True) as changes:
+                async for _ in changes:
+                    self._look.set()
+        except ListenNotSupportedError:
+            return
+        except (MCPError, SubscriptionLost):
+            self._look.set()  # it may be gone altogether
 
     async def _heard(self, message: IncomingMessage) -> None:
         if isinstance(message, ToolListChangedNotification):

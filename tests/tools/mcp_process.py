@@ -87,6 +87,14 @@ def deafen() -> str:
     return ""
 
 
+@server.tool()
+async def learn(context: Context) -> str:  # type: ignore[type-arg]
+    """From then on the server has one tool more."""
+    server.add_tool(picture, name="learned")
+    await context.notify_tools_changed()
+    return "learned"
+
+
 @server.tool(name="dotted.name/with-strange-characters")
 def dotted() -> str:
     """Has a name that no provider takes."""

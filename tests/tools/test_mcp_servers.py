@@ -45,7 +45,7 @@ async def test_tools_of_a_server_answer(make: Make) -> None:
         assert (await served.call("dotted_name_with-strange-characters_180cf454")).content == "dotted"
         much = await served.call("much", '{"count": 70000}')
         assert much.content.endswith("x\n[cut off here: 4464 of 70000 bytes are left out]")
-        assert [tool.kind for tool in served.servers.tools("t")] == ["mcp"] * 10
+        assert [tool.kind for tool in served.servers.tools("t")] == ["mcp"] * len(served.status.tools)
         failed = await served.call("fail", '{"why": "no"}')
         assert (failed.finish, failed.content) == ("error", "Error executing tool fail")
         refused = await served.call("refuse")
@@ -199,6 +199,15 @@ async def test_a_call_to_a_server_that_keeps_failing_ends_at_once() -> None:
         assert outcome.finish == "error"
         assert "was not called: its server could not be talked to" in outcome.content
         assert "; it is started again in " in outcome.content
+
+
+async def test_a_server_that_learns_a_tool_offers_it(make: Make) -> None:
+    """Tools are listed again when the server says that they changed."""
+    async with serving(make()) as served:
+        while "t__learned" not in served.status.tools:
+            assert (await served.call("learn")).content == "learned"
+            await trio.sleep(0.05)
+        assert served.status.starts == 1
 
 
 async def test_concurrency_bounds_the_calls_of_all_tools_of_a_server() -> None:
