@@ -16,6 +16,7 @@ from agents.open_step import OpenStep
 from agents.port import ModelPort, Priority
 from agents.result import Stop
 from agents.snapshot import RunSnapshot
+from agents.spawner import Spawner
 from agents.spec import AgentSpec
 from agents.step_messages import raised
 
@@ -28,7 +29,8 @@ class RunState:
     `work` is cancelled when nothing may go on; `inbox` holds what no request of the model has had yet. `news` counts
     what came from outside and may change a decision; `opening` and `context` are those of a `RunSnapshot`. With
     fewer than `whole_until` messages no summary is tried for again. `left_open` is where an earlier executor left the
-    run, until this one has said in the log what became of that.
+    run, until this one has said in the log what became of that. `spawner` starts runs below it, `children` are those
+    that it started, and `depth` runs are above it.
     """
 
     __slots__ = (
@@ -38,9 +40,11 @@ class RunState:
         "attempts",
         "cancel",
         "cancel_logged",
+        "children",
         "closing",
         "context",
         "deadline",
+        "depth",
         "expiry",
         "generation",
         "inbox",
@@ -61,6 +65,7 @@ class RunState:
         "rounds",
         "run",
         "scope",
+        "spawner",
         "tool_calls",
         "tools",
         "unknown_effects",
@@ -119,6 +124,9 @@ class RunState:
         self.attempts = 0
         self.tool_calls = 0
         self.unknown_effects: list[str] = []
+        self.spawner: Spawner | None = None
+        self.depth = 0
+        self.children: set[str] = set()
         self._stir: trio.Event | None = None
         log.receive = self.receive
 

@@ -8,13 +8,15 @@ import trio
 
 from agents.answers import EXECUTOR_LOST, NOT_MADE, NOT_STARTED
 from agents.context import ToolContext
+from agents.delegation import Delegation
 from agents.events import ToolFinished, ToolStarted
 from agents.execute import Outcome, ToolSlots, cut_off, execute, slots_for
-from agents.lifecycle import StopReason
+from agents.lifecycle import Opened, StopReason
 from agents.log import JournalLost
 from agents.open_step import OpenStep
 from agents.result import Stop
 from agents.run_state import RunState
+from agents.spawner import Spent
 from agents.tool_plan import Granted, Refused
 from agents.tool_slots import Turn
 from agents.tools import BaseTool
@@ -82,7 +84,10 @@ class Calls:
             slots.release()
             turn.over()
             return
-        state.lifecycle.open("tool")
+        thing: Opened = "tool"
+        if granted.tool.kind == "agent":
+            thing, granted.delegation = "children", Delegation(state, self._step, granted.index, granted.tool.grace)
+        state.lifecycle.open(thing)
         try:
             if not await self._begin(granted, key, slots):
                 return
@@ -92,11 +97,12 @@ class Calls:
                 key=key,
                 cancel_run=lambda: self._cancelled_by_tool(granted),
                 generation=state.generation,
+                delegation=granted.delegation,
             )
             await self._finish(granted, key, context, slots, turn)
         finally:
             turn.over()
-            state.lifecycle.close("tool")
+            state.lifecycle.close(thing)
 
     async def _begin(self, granted: Granted, key: str, slots: ToolSlots) -> bool:
         state = self._state
@@ -177,6 +183,7 @@ class Calls:
         self._step.answers[granted.index] = outcome.content
         if outcome.finish == "unknown_effect":
             state.unknown_effects.append(key)
+        spent = Spent() if granted.delegation is None else granted.delegation.spent
         finished = ToolFinished(
             run=state.run,
             at=state.wall(),
@@ -186,6 +193,8 @@ class Calls:
             name=granted.call.name,
             outcome=outcome.finish,
             content=outcome.content,
+            used=spent.used,
+            unknown=spent.unknown,
         )
         # a tool's word that the run is over is as durable as its value
         took_run = state.cancel is not None and state.cancel.call == granted.call.id
