@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from agents.events import Event, RunCreated, RunEnded, RunStarted, decode, encode
+from agents.events import Event, RunCreated, RunEnded, RunStarted, ToolLate, decode, encode
 from agents.port import Newcomers
 from orchestrator.runs.executor import Executor
 from orchestrator.runs.head import Head
@@ -64,6 +64,10 @@ class SessionJournal:
         self.number += len(events)
         self.head = head
         self._grew(events)
+
+    async def late(self, event: ToolLate) -> None:
+        """Appends evidence, whoever holds the session by now; see `agents.port.TakesLate`. Raises `StoreError`."""
+        await self._store.append_external(self._session, f"late:{event.key}", [encode(event)])
 
     def _told(self, events: Sequence[Event]) -> tuple[Head | None, tuple[RunRow, ...]]:
         head, first = self.head, events[0]
