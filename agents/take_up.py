@@ -103,9 +103,10 @@ def _restore_step(state: RunState, snapshot: StepSnapshot) -> None:
         if call.outcome is not None:
             step.answers[call.index] = call.content
             step.exhausted = step.exhausted or call.limit
-        elif call.started:
+            continue
+        if call.started:
             step.started[call.index] = call.repeatable and _still_repeatable(state, call)
-        elif call.question is not None:
+        if call.question is not None:
             step.asked[call.index] = Pending(call.question.requested, call.question.answered)
         elif call.approval is not None:
             step.asked[call.index] = Pending(call.approval.requested, call.approval.decided)

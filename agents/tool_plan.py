@@ -107,7 +107,7 @@ def plan_calls(state: RunState, step: OpenStep) -> Plan:
             plan.refused.append(Refused.by_budget(index, call, exhausted))
             continue
         decision = _decide(state, step, index, call)
-        if isinstance(decision, Granted) and decision.pending is None:
+        if isinstance(decision, Granted) and (decision.again or decision.pending is None):
             plan.granted.append(decision)
         elif isinstance(decision, Granted):
             held += paid  # so that later calls of the reply find what this one leaves them
@@ -139,9 +139,9 @@ def _decide(state: RunState, step: OpenStep, index: int, call: ToolCall) -> Gran
         granted = Granted(index, call, tool, tool.decode(call.arguments), again=index in step.started)
     except BadArguments as error:
         return Refused(index, call, "bad_arguments", error.message)
+    granted.pending = step.asked.get(index)
     if granted.again:
         return granted
-    granted.pending = step.asked.get(index)
     if granted.pending is None:
         asked = request_for(state, step, index, call, tool, granted.arguments)
         granted.pending = None if asked is None else Pending(asked)

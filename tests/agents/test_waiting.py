@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from agents.budget import Limits
+from agents.budget import Limits, Scope
 from agents.events import (
     ApprovalRequested,
     BudgetGranted,
@@ -78,9 +78,9 @@ async def test_a_run_that_is_taken_up_for_nothing_waits_on(autojump_clock: trio.
     world, limits = AskedWorld(PAY), Limits(timeout=10)
     log = await until_parked(world, limits=limits)
     for _ in range(5):
-        await trio.sleep(8)
+        await trio.sleep(80)
         await parked(await take_up(log, agent_of(world, limits=limits), world))
-    assert log.snapshot().waited == 40
+    assert log.snapshot().waited == 400
     assert log.snapshot().resumes == 0
     assert (await go_on(log, world, decided("r/1/0"), limits=limits)).ok
 
@@ -192,13 +192,25 @@ async def test_a_cancellation_at_the_last_moment_is_heard(behind: bool, autojump
     assert_told_as_driven(log, result)
 
 
-async def test_nobody_is_asked_behind_a_cancellation(autojump_clock: trio.testing.MockClock) -> None:
-    """Cancelled just before it would have asked, the run asks nothing."""
+@pytest.mark.parametrize("behind", [False, True])
+async def test_nobody_is_asked_behind_a_cancellation(behind: bool, autojump_clock: trio.testing.MockClock) -> None:
+    """Cancelled just before it would have asked, the run asks nothing; just behind it, what was asked is void."""
     world, log = AskedWorld(PAY), SessionLog()
-    run = await begin(world, Meanwhile(log, ApprovalRequested, CANCEL))
+    journal = Meanwhile(log, ApprovalRequested, CANCEL, behind=behind)
+    run = journal.run = await begin(world, journal)
     result = await run.drive()
-    assert (result.reason, "approval_requested" in names(log)) == (StopReason.CANCELLED, False)
+    assert (result.reason, "approval_requested" in names(log)) == (StopReason.CANCELLED, behind)
+    assert log.snapshot().asked == ()
     assert_told_as_driven(log, result)
+
+
+async def test_what_is_spent_meanwhile_does_not_end_the_wait(autojump_clock: trio.testing.MockClock) -> None:
+    """Others of the job used up its calls: people are still asked, since by their answer there may be more."""
+    world = AskedWorld(PAY)
+    log = await until_parked(world)
+    await parked(await take_up(log, agent_of(world), world, budget=Scope("job", Limits(tool_calls=0))))
+    assert keys(log.snapshot()) == ["r/1/0"]
+    assert (await go_on(log, world, decided("r/1/0"))).ok
 
 
 async def test_a_denial_just_before_the_start_stops_it(autojump_clock: trio.testing.MockClock) -> None:
@@ -281,6 +293,20 @@ async def left_by(
         run.leave_soon() if soon else run.leave()
         run.receive(words)
     return left[0] if left else None
+
+
+async def test_a_call_that_is_made_again_uses_its_own_approval(autojump_clock: trio.testing.MockClock) -> None:
+    """An idempotent call whose executor was killed in the middle is started again, and says by whose leave."""
+    world = AskedWorld(in_turn(ask("put", {"text": "much"}), say("done")))
+    log = await until_parked(world)
+    log.outside(decided("r/1/0"))
+    run = await take_up(log, agent_of(world), world, Executor(log, dies_at=2, late=True))
+    with pytest.raises(JournalLost):
+        await run.drive()
+    assert (await (await take_up(log, agent_of(world), world)).drive()).ok
+    started = [event for event in log.events if isinstance(event, ToolStarted)]
+    assert [event.approval for event in started] == ["r/1/0", "r/1/0"]
+    assert names(log).count("approval_requested") == 1
 
 
 async def test_a_run_that_is_left_while_it_waits_beside_work_asks_no_more(
