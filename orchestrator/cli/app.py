@@ -6,6 +6,7 @@ import typer
 
 from agents.errors import HeadraceError
 from orchestrator.cli import (
+    approvals,
     archive,
     cancel,
     check,
@@ -47,6 +48,10 @@ app.command("events", epilog=events.EXAMPLES)(events.events)
 app.command("cancel", epilog=cancel.EXAMPLES)(cancel.cancel)
 app.command("tell", epilog=tell.EXAMPLES)(tell.tell)
 app.command("grant", epilog=grant.EXAMPLES)(grant.grant)
+app.command("approvals", epilog=approvals.EXAMPLES)(approvals.approvals)
+app.command("approve", epilog=approvals.APPROVE_EXAMPLES)(approvals.approve)
+app.command("deny", epilog=approvals.DENY_EXAMPLES)(approvals.deny)
+app.command("answer", epilog=approvals.ANSWER_EXAMPLES)(approvals.answer)
 app.command("sessions", epilog=sessions.EXAMPLES)(sessions.sessions)
 app.command("export", epilog=archive.EXPORT_EXAMPLES)(archive.export)
 app.command("import", epilog=archive.IMPORT_EXAMPLES)(archive.import_)

@@ -14,6 +14,7 @@ from orchestrator.cli.amounts import limit_word
 from orchestrator.cli.exits import complain, say
 from orchestrator.cli.progress import duration
 from orchestrator.cli.render import age, brief, clean, facts, many, money, tokens
+from orchestrator.cli.request_words import how_to_answer, what_is_asked
 from orchestrator.views.runs import RunDetail, RunView
 
 _OPTIONS: Final = {
@@ -112,8 +113,13 @@ def detail_table(detail: RunDetail, now: float) -> Table:
     if detail.limit:
         spent = "" if detail.observed_amount is None else f", {detail.observed_amount:,.15g} spent"
         fact("limit", f"{detail.limit} of {detail.scope}: {detail.allowed or 0:,.15g} allowed{spent}")
+    for view in detail.approvals:
+        fact("needs approval" if view.kind == "approval" else "asks", what_is_asked(view, 400))
+        fact("to answer", how_to_answer(view.id, question=view.kind == "input"))
     for key in detail.unknown_effects:
-        fact("effect unknown", f"{key} was cut off; look before repeating it")
+        fact("needs a look", f"{key} was cut off, its effect is unknown; look before repeating it")
+    for late in detail.late:
+        fact("needs a look", f"{late.id} {late.tool} came to an end after all ({late.outcome}): {brief(late.content)}")
     fact("events", f"{detail.events:,}")
     return table
 

@@ -6,15 +6,19 @@ import trio
 from msgspec import Struct
 
 from agents.errors import HeadraceError
-from agents.events import UnknownEvent, decode
+from agents.events import Event, UnknownEvent, decode
 from agents.lifecycle import State
+from agents.people_events import ApprovalRequested, InputRequested
+from orchestrator.cli.ask_here import AskHere, at_a_terminal, read_terminal
 from orchestrator.cli.connect import TWO_WAYS, begin, speak
 from orchestrator.cli.exits import DONE, SOME_FAILED, complain, say
 from orchestrator.cli.render import clean, print_json, print_text
+from orchestrator.cli.request_words import how_to_answer_event
 from orchestrator.cli.run_end import tell_end
 from orchestrator.cli.run_events import EventWords
 from orchestrator.cli.signals import SignalEnd
 from orchestrator.cli.waiting import explain
+from orchestrator.cli.words import own_name
 from orchestrator.client.client import Client
 from orchestrator.client.errors import DaemonLost, Refusal, one_error
 from orchestrator.views.runs import RunDetail, RunRequest
@@ -53,6 +57,9 @@ class _Following:
         self._run = options.request.run
         self._last = 0
         self._reason = ""
+        self._people: AskHere | None = None
+        if at_a_terminal() and not options.quiet:
+            self._people = AskHere(client, options.url, own_name(), say, read_terminal)
 
     async def run(self) -> int:
         options, client = self._options, self._client
@@ -76,6 +83,8 @@ class _Following:
                 nursery.start_soon(self._cancel_when_asked)
                 if not options.quiet:
                     nursery.start_soon(explain, client, options.request.tenant, lambda: self._last, self._wonder)
+                if self._people is not None:
+                    nursery.start_soon(self._people.run)
                 detail = await self._follow()
                 nursery.cancel_scope.cancel()
         if detail is None:
@@ -89,14 +98,10 @@ class _Following:
             async with aclosing(self._client.events(self._run)) as events:
                 async for number, data in events:
                     self._last = number
-                    if self._options.quiet:
-                        continue
                     try:
-                        line = words.passing(decode(data))
+                        self._pass(words, decode(data))
                     except UnknownEvent:
                         continue
-                    if line:
-                        say(f"  {clean(line)}")
             return await self._client.run(self._run)
         except Refusal as refusal:
             if refusal.kind != "unknown_run":
@@ -104,6 +109,17 @@ class _Following:
             raise Forgotten(
                 f"the daemon no longer knows run {self._run}: it was started anew, with a store that forgets"
             ) from None
+
+    def _pass(self, words: EventWords, event: Event) -> None:
+        """Tells whoever watches of an event; what the run asks them is told even where they want to see nothing."""
+        line = words.passing(event)
+        if self._people is not None:
+            self._people.hear(event)
+        if isinstance(event, ApprovalRequested | InputRequested):
+            if self._people is None:
+                say(f"  {clean(line)}; to answer: {how_to_answer_event(event, self._options.url)}")
+        elif line and not self._options.quiet:
+            say(f"  {clean(line)}")
 
     async def _cancel_when_asked(self) -> None:
         await self._asked.wait()

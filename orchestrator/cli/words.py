@@ -1,8 +1,17 @@
-"""A text that stands on the command line, or is read from standard input where there is a dash in its place."""
+"""What is said on the command line: a text there, or on standard input where a dash stands for it; and by whom."""
 
+import getpass
 import sys
 
 from orchestrator.cli.options import WrongOption
+
+
+def own_name() -> str:
+    """Who sits here, as far as this machine knows."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return ""
 
 
 def read_text(given: str, what: str) -> str:

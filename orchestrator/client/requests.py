@@ -9,6 +9,7 @@ from urllib.parse import quote
 from agents.budget import Limits
 from orchestrator.client.errors import DaemonLost, Refusal
 from orchestrator.client.wire import JSON, Params, Wire, encode
+from orchestrator.views.approvals import AnswerRequest, ApprovalList, ApprovalView, DecisionRequest
 from orchestrator.views.jobs import JobList, JobRequest, JobView
 from orchestrator.views.queue import CapabilitiesView, QueueView
 from orchestrator.views.runs import RunDetail, RunPage, RunRequest, RunView
@@ -95,6 +96,32 @@ class Requests:
         body = encode(GrantRequest(limits=limits, key=new_id()))
         return await self._wire.ask(RunView, "POST", path_of("runs", run, "grant"), content=body, headers=JSON)
 
+    # People
+
+    async def approvals(self, *, tenant: str = "", job: str = "", run: str = "", size: int = 1000) -> ApprovalList:
+        """What people are asked and have not answered, the oldest first; empty filters match all."""
+        given: dict[str, str | int | list[str]] = {"size": size, "tenant": tenant, "job": job, "run": run}
+        params = {name: value for name, value in given.items() if value}
+        return await self._wire.ask(ApprovalList, "GET", "/api/approvals", params=params)
+
+    async def approval(self, id: str) -> ApprovalView:
+        """One request, open or decided."""
+        return await self._wire.ask(ApprovalView, "GET", path_of("approvals", *_parts(id)))
+
+    async def decide(
+        self, id: str, decision: Literal["approved", "denied"], *, by: str = "", note: str = "", digest: str = ""
+    ) -> ApprovalView:
+        """Approves or denies it. An answer that was lost is asked for again, and nothing is decided twice."""
+        body = encode(DecisionRequest(decision=decision, by=by, note=note, digest=digest, key=new_id()))
+        path = path_of("approvals", *_parts(id), "decide")
+        return await self._wire.ask(ApprovalView, "POST", path, content=body, headers=JSON)
+
+    async def answer(self, id: str, content: str, *, by: str = "") -> ApprovalView:
+        """Answers a question, once, however often the request has to be sent."""
+        body = encode(AnswerRequest(content=content, by=by, key=new_id()))
+        path = path_of("approvals", *_parts(id), "answer")
+        return await self._wire.ask(ApprovalView, "POST", path, content=body, headers=JSON)
+
     # Sessions
 
     async def sessions(self, *, tenant: str = "", cursor: str = "", size: int = 100) -> SessionPage:
@@ -174,6 +201,12 @@ class Requests:
             if refusal.status != 409:
                 raise
             return await look(id)
+
+
+def _parts(id: str) -> list[str]:
+    """The run, the step and the index in a request's id; what is none is unknown to the daemon as well."""
+    parts = id.rsplit("/", 2)
+    return [part or "-" for part in parts] + ["-"] * (3 - len(parts))
 
 
 def path_of(*parts: str) -> str:
