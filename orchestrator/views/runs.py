@@ -78,6 +78,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     usage: Usage
     micro_dollars: int | None
     message: str
+    parent: str = ""
 
 
 class LateResult(Struct, frozen=True, kw_only=True):
