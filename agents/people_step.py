@@ -75,6 +75,7 @@ class PeopleStep:
     async def park(self) -> bool:
         """Says in the log that people are all the run waits for; False where by then it can go on."""
         state = self._state
+        await trio.lowlevel.checkpoint()  # a run whose time is over ends, and does not wait
         kinds = {_kind(_pending(granted).asked) for granted in self._open}
         reasons: tuple[Reason, ...] = tuple(sorted(kinds))
         waiting = RunWaiting(run=state.run, at=state.wall(), reasons=reasons)

@@ -79,7 +79,9 @@ async def test_a_run_that_is_taken_up_for_nothing_waits_on(autojump_clock: trio.
     log = await until_parked(world, limits=limits)
     for _ in range(5):
         await trio.sleep(80)
-        await parked(await take_up(log, agent_of(world, limits=limits), world))
+        run = await take_up(log, agent_of(world, limits=limits), world)
+        assert run.scope.started == trio.current_time() - 1
+        await parked(run)
     assert log.snapshot().waited == 400
     assert log.snapshot().resumes == 0
     assert (await go_on(log, world, decided("r/1/0"), limits=limits)).ok
@@ -90,6 +92,18 @@ async def test_a_timeout_counts_while_other_calls_run(autojump_clock: trio.testi
     world, log = AskedWorld(BESIDE), SessionLog()
     result = await (await begin(world, Executor(log), limits=Limits(timeout=3))).drive()
     assert (result.reason, keys(log.snapshot())) == (StopReason.TIMEOUT, [])
+    assert_told_as_driven(log, result)
+
+
+async def test_time_in_which_it_could_go_on_is_its_own(autojump_clock: trio.testing.MockClock) -> None:
+    """Answered in part and then left lying for longer than it had, it ends, and does not ask on."""
+    world = AskedWorld(in_turn(ask_all(("pay", {"text": "a"}), ("pay", {"text": "b"})), say("done")))
+    limits = Limits(timeout=10)
+    log = await until_parked(world, limits=limits)
+    log.outside(decided("r/1/0", "denied"))
+    await trio.sleep(20)
+    result = await (await take_up(log, agent_of(world, limits=limits), world)).drive()
+    assert (result.reason, log.snapshot().asked) == (StopReason.TIMEOUT, ())
     assert_told_as_driven(log, result)
 
 
@@ -303,7 +317,9 @@ async def test_a_call_that_is_made_again_uses_its_own_approval(autojump_clock: t
     run = await take_up(log, agent_of(world), world, Executor(log, dies_at=2, late=True))
     with pytest.raises(JournalLost):
         await run.drive()
-    assert (await (await take_up(log, agent_of(world), world)).drive()).ok
+    run = await take_up(log, agent_of(world), world)
+    assert (await run.drive()).ok
+    assert (run.scope.used.tool_calls, log.snapshot().used.tool_calls) == (1, 1)
     started = [event for event in log.events if isinstance(event, ToolStarted)]
     assert [event.approval for event in started] == ["r/1/0", "r/1/0"]
     assert names(log).count("approval_requested") == 1
