@@ -41,6 +41,9 @@ __all__ = [
 DEFAULT_GRACE: Final = 5.0
 """Seconds that a tool's work gets to end after it was cancelled."""
 
+LADDER_SECONDS: Final = 10.0
+"""How much longer than its grace a call may take to end whose work is elsewhere: a process, a server, a child run."""
+
 Kind = Literal["function", "thread", "command", "mcp", "agent", "person"]
 """What makes the call: a coroutine, a thread, a process, an MCP server, a child run, a person."""
 
@@ -131,8 +134,8 @@ class BaseTool(ABC):
 
     @property
     def patience(self) -> float:
-        """Seconds after which a call that was cancelled is abandoned: more than its grace where ending it is work."""
-        return self.grace
+        """Seconds after which a call that was cancelled is abandoned: longer than its grace where others get that."""
+        return self.grace if self.kind in ("function", "thread") else self.grace + LADDER_SECONDS
 
     def why_ask(self, arguments: Mapping[str, object]) -> str:
         """Why a person must approve a call with these decoded arguments: "always" or the rule; empty if none must."""

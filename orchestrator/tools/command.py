@@ -26,7 +26,7 @@ from agents.messages import ToolSpec
 from agents.tools import BaseTool, ToolError
 from orchestrator.tools.output import Blobs, Output, told
 from orchestrator.tools.parameters import parameter_struct, read_parameters
-from orchestrator.tools.process import LADDER_SECONDS, Launch, run_process
+from orchestrator.tools.process import Launch, run_process
 
 PASSED_ON: Final = ("PATH", "HOME", "LANG")
 """What a command has of the daemon's own environment."""
@@ -62,10 +62,6 @@ class CommandTool(BaseTool):
         self._folder = folder
         self._environment = dict(environment)
         self._blobs = blobs
-
-    @property
-    def patience(self) -> float:
-        return self.grace + LADDER_SECONDS
 
     def decode(self, arguments: str) -> dict[str, object]:
         decoded = decode_arguments(self.name, arguments, self._struct)

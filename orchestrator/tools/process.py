@@ -29,9 +29,6 @@ LINGER: Final = 1.0
 KILL_SECONDS: Final = 5.0
 """Seconds after SIGKILL within which a process is expected to be gone; one in the middle of bad I/O may not be."""
 
-LADDER_SECONDS: Final = KILL_SECONDS + 2 * LINGER
-"""How much longer than its grace an end from outside may take."""
-
 _CHUNK: Final = 65536
 
 

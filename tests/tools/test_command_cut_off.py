@@ -4,8 +4,14 @@ from pathlib import Path
 
 import trio
 
+from agents.events import RunEnded
 from agents.execute import Outcome
+from agents.journal import MemoryJournal
+from agents.loop import AgentRun
+from agents.scripted import ScriptedModel, ask, in_turn, say
+from agents.spec import AgentSpec
 from orchestrator.tools.command import CommandTool
+from orchestrator.tools.process import KILL_SECONDS, LINGER
 from tests.tools.commands import alive, call, gone, program, written
 
 HEEDS = """
@@ -122,3 +128,25 @@ async def test_a_call_cancelled_before_its_process_runs_starts_none(tmp_path: Pa
         await call(program(f"open({str(path)!r}, 'w')"))
     assert scope.cancelled_caught
     assert not path.exists()
+
+
+async def test_a_run_waits_for_the_whole_ladder(tmp_path: Path) -> None:
+    """A run whose command must be killed ends when its process is gone: quiescent, its call's effect unknown."""
+    path = tmp_path / "pid"
+    tool = program(IGNORES.format(path=str(path)), grace=0.01)
+    assert tool.patience > tool.grace + KILL_SECONDS + 2 * LINGER
+    agent = AgentSpec(name="agent", model="scripted", tools=(tool,))
+    journal = MemoryJournal()
+    run = AgentRun(agent, "x", model=ScriptedModel(in_turn(ask("program"), say("never"))), journal=journal)
+    await run.create()
+    with trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run.drive)
+            pids = [int(pid) for pid in (await written(path)).split()]
+            run.cancel()
+    ended = journal.events[-1]
+    assert isinstance(ended, RunEnded)
+    assert (ended.reason, ended.quiescent, len(ended.unknown_effects)) == ("cancelled", True, 1)
+    with trio.fail_after(20):
+        for pid in pids:
+            await gone(pid)
