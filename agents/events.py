@@ -188,7 +188,10 @@ class ToolFinished(RunEvent, frozen=True, kw_only=True, tag="tool_finished"):
 
 
 class ToolLate(RunEvent, frozen=True, kw_only=True, tag="tool_late"):
-    """What an abandoned call came to after its end was in the log: evidence for people, which no model reads."""
+    """What an abandoned call came to after its end was in the log: evidence for people, which no model reads.
+
+    It is `quiescent` where no other abandoned call of the run is at work any more.
+    """
 
     step: int
     index: int
@@ -197,6 +200,7 @@ class ToolLate(RunEvent, frozen=True, kw_only=True, tag="tool_late"):
     key: str
     outcome: Literal["ok", "error"]
     content: str
+    quiescent: bool = True
 
 
 class ChildStarted(RunEvent, frozen=True, kw_only=True, tag="child_started"):

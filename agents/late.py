@@ -9,6 +9,7 @@ from typing import Literal
 
 from agents.events import ToolLate, ToolStarted
 from agents.log import Log
+from agents.snapshot import RunSnapshot
 
 
 class Abandoned:
@@ -48,8 +49,16 @@ class Abandoned:
                 key=started.key,
                 outcome=outcome,
                 content=content,
+                quiescent=self.quiescent,
             )
         )
+
+
+def quiescent_since(run: RunSnapshot) -> float | None:
+    """When an ended run's last work was over, in seconds since the epoch; None while some of it may be going on."""
+    if run.ended is None or run.ended.quiescent:
+        return None if run.ended is None else run.ended.at
+    return next((late.at for late in run.late if late.quiescent and late.at >= run.ended.at), None)
 
 
 class Watch:

@@ -10,11 +10,12 @@ import trio.testing
 from agents.budget import Limits
 from agents.context import ToolContext
 from agents.events import RunEnded, ToolFinished, ToolLate
+from agents.fold import fold
 from agents.journal import MemoryJournal
-from agents.late import Abandoned
+from agents.late import Abandoned, quiescent_since
 from agents.log import Log
 from agents.loop import AgentRun
-from agents.scripted import ScriptedModel, ask, in_turn, say
+from agents.scripted import ScriptedModel, ask, ask_all, in_turn, say
 from agents.spec import AgentSpec
 from agents.tools import Tool, ToolError
 
@@ -206,3 +207,46 @@ async def test_evidence_that_cannot_be_kept_harms_nobody(autojump_clock: trio.te
     assert not await Log(Hanging()).late(event)
     assert await Log(MemoryJournal()).late(event)
     assert Abandoned(Log(Plain()), lambda: 0.0).quiescent
+
+
+async def test_a_run_is_quiescent_when_its_last_call_is(autojump_clock: trio.testing.MockClock) -> None:
+    """Acknowledged, ended and quiescent are three times; only the last of several abandoned calls makes the third."""
+
+    async def work(seconds: float) -> str:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(seconds)
+        return "late"
+
+    journal = MemoryJournal()
+    agent = AgentSpec(name="agent", model="scripted", tools=(Tool(work, grace=2),))
+    calls = ask_all(*(("work", {"seconds": seconds}) for seconds in (30, 5, 20)))
+    run = AgentRun(
+        agent,
+        "x",
+        model=ScriptedModel(in_turn(calls)),
+        journal=journal,
+        run="r",
+        wall=lambda: 1000 + trio.current_time(),
+    )
+    began = trio.current_time()
+    await run.create()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run.drive)
+        await trio.sleep(1)
+        run.cancel()
+
+    def since() -> tuple[float | None, float | None, float | None]:
+        last = fold(journal.events).last
+        assert last is not None
+        assert last.ended is not None
+        assert last.cancel is not None
+        quiescent = quiescent_since(last)
+        times = (last.cancel.at, last.ended.at, quiescent)
+        return tuple(None if at is None else round(at - 1000 - began, 3) for at in times)  # type: ignore[return-value]
+
+    for seconds in (0, 5, 20):
+        await trio.sleep_until(began + 1 + seconds)
+        assert since()[1:] == (3, None)
+    await trio.sleep(50)
+    assert since() == (since()[0], 3, 30)
+    assert [event.quiescent for event in journal.events if isinstance(event, ToolLate)] == [False, False, True]
