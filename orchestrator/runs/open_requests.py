@@ -14,8 +14,10 @@ from agents.events import (
     Event,
     InputGiven,
     InputRequested,
+    ModelReplied,
     ModelRequested,
     RunEnded,
+    ToolFinished,
     ToolLate,
     ToolRefused,
     ToolStarted,
@@ -27,10 +29,11 @@ from agents.snapshot import RunSnapshot
 class OpenRequests:
     """The open requests of one run by their keys, and the late results of its calls. Hearing twice changes nothing."""
 
-    __slots__ = ("_closed", "_known", "late")
+    __slots__ = ("_closed", "_known", "_step", "late")
 
     def __init__(self) -> None:
-        self._known: dict[str, Asked | None] = {}  # None: asked in this step, and over
+        self._known: dict[str, Asked | None] = {}  # None: nothing is asked about this call of the step any more
+        self._step = 0  # the one whose calls are open
         self._closed = False
         self.late: tuple[ToolLate, ...] = ()
 
@@ -49,6 +52,7 @@ class OpenRequests:
     def restore(self, run: RunSnapshot) -> None:
         """Takes what a log came to for all that was ever heard."""
         self._closed = run.cancel is not None or run.ended is not None
+        self._step = 0 if run.open_step is None else run.open_step.number
         self._known = {asked.key: asked for asked in run.asked}
         self.late = run.late
 
@@ -62,7 +66,7 @@ class OpenRequests:
     def _add(self, event: Event) -> None:
         match event:
             case ApprovalRequested() | InputRequested():
-                if not self._closed:
+                if event.step == self._step and not self._closed:
                     self._known.setdefault(event.key, event)
             case ApprovalDecided() | InputGiven():
                 asked = self._known.get(event.key)
@@ -70,9 +74,12 @@ class OpenRequests:
                     self._known[event.key] = None
             case ToolStarted():
                 self._over(event.key)
-            case ToolRefused():
+            case ToolRefused() | ToolFinished():
                 self._over(f"{event.run}/{event.step}/{event.index}")
+            case ModelReplied() if event.purpose == "step":
+                self._step = event.step
             case ModelRequested():
+                self._step = 0
                 self._known.clear()
             case CancelRequested() | RunEnded():
                 self._closed = True
@@ -84,8 +91,7 @@ class OpenRequests:
                 pass
 
     def _over(self, key: str) -> None:
-        if key in self._known:
-            self._known[key] = None
+        self._known[key] = None
 
     def __repr__(self) -> str:
         return f"<OpenRequests {', '.join(asked.key for asked in self.open) or 'none'}>"

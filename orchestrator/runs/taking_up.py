@@ -45,6 +45,7 @@ class TakingUp:
             head = record.head.then([run.ended])
             record.end_as(result_of(run), head, snapshot.events - head.after)
             return False
+        record.stands(snapshot)
         agent = self._agent(record, run)
         journal = SessionJournal(
             means.store,
