@@ -1,20 +1,18 @@
 """One MCP server for as long as the service runs: started, served, and started again with backoff when it fails."""
 
+import math
 import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from orchestrator.backends.local.process import RestartPolicy, Restarts
+from orchestrator.tools.mcp_backoff import Backoff
 from orchestrator.tools.mcp_config import McpConfig, McpState, McpStatus
 from orchestrator.tools.mcp_session import NotSent, ServerFailed, Session, SessionEnded
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, RequestParamsMeta, Tool
-
-RESTARTS: Final = RestartPolicy(first_delay=0.5, longest_delay=60.0, window=300.0, give_up_after=1_000)
-"""Never given up: a server that comes back tomorrow is used tomorrow."""
 
 SHARE_OF_TIMEOUT: Final = 0.9
 """Of a call's timeout, how much it may wait for its server: what was never sent must end before it is cut off."""
@@ -29,7 +27,8 @@ class McpServer:
         self.tried = trio.Event()
         """Set when it is known whether the first start succeeded."""
         self._on_tools = on_tools
-        self._restarts = Restarts(RESTARTS, rng)
+        self._backoff = Backoff(rng)
+        self._ready_since = math.inf
         self._session: Session | None = None
         self._state: McpState = "starting"
         self._failures = 0
@@ -43,7 +42,7 @@ class McpServer:
             while True:
                 self._problem = await self._once()
                 self.tried.set()
-                delay = self._restarts.crashed(trio.current_time()) or RESTARTS.longest_delay
+                delay = self._backoff.failed(trio.current_time() - self._ready_since)
                 self._failures += 1
                 self._next_try = trio.current_time() + delay
                 self._become("waiting")
@@ -54,12 +53,14 @@ class McpServer:
     async def _once(self) -> str:
         """One life of the server; how it ended, as part of a sentence."""
         self.starts += 1
+        self._ready_since = math.inf
         self._become("starting")
 
         def listed(tools: tuple["Tool", ...]) -> None:
             self._on_tools(tools)
             if self._session is None:
                 self._session, self._failures, self._problem = session, 0, ""
+                self._ready_since = trio.current_time()
                 self._become("ready")
                 self.tried.set()
 

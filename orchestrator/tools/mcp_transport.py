@@ -16,7 +16,6 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._stream_protocols import ReadStream
 from mcp.shared.message import SessionMessage
 
-from orchestrator.backends.local.process import Tail
 from orchestrator.tools.mcp_config import McpConfig
 from orchestrator.tools.mcp_http import CONNECT_TIMEOUT, WRITE_TIMEOUT, Confined
 
@@ -25,6 +24,10 @@ logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
 
 LAST_WORDS_SECONDS: Final = 0.5
 """How long a server's last output is waited for; a process it left behind may keep the pipe open for ever."""
+
+MOST_WORDS: Final = 400
+"""Bytes of a line that are kept."""
+MOST_LINES: Final = 20
 
 
 class Line:
@@ -36,11 +39,21 @@ class Line:
     def __init__(self, config: McpConfig) -> None:
         self.ended = trio.Event()
         self.not_sent: str | None = None
-        self.tail = Tail()
+        self.last_words = ""
         self._config = config
 
     def open(self) -> AbstractAsyncContextManager[TransportStreams]:
         return self._stdio() if self._config.command else self._http()
+
+    async def _listen(self, output: trio.abc.ReceiveStream) -> None:
+        """Reads what a program says besides, so that it never blocks on a full pipe, and keeps its last line."""
+        rest = b""
+        async for chunk in output:
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in (*lines[-MOST_LINES:], rest):
+                if line.strip():
+                    self.last_words = line[:MOST_WORDS].decode("utf-8", "replace").strip()
+            rest = rest[:MOST_WORDS]
 
     @asynccontextmanager
     async def _stdio(self) -> AsyncIterator[TransportStreams]:
@@ -50,7 +63,7 @@ class Line:
         )
         reading, writing = os.pipe()
         async with trio.lowlevel.FdStream(reading) as output, trio.open_nursery() as nursery:
-            nursery.start_soon(self.tail.follow, output)
+            nursery.start_soon(self._listen, output)
             with os.fdopen(writing, "w") as errors:
                 async with stdio_client(parameters, errlog=errors) as (read, write):
                     errors.close()

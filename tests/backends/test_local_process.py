@@ -13,7 +13,9 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.backends.local.process import Launch, RestartPolicy, Restarts, Tail, run_server
+from orchestrator.backends.local.process import Launch, run_server
+from orchestrator.process_output import Tail
+from orchestrator.restarts import RestartPolicy, Restarts
 
 ROOT = Path(__file__).parents[2]
 
@@ -139,7 +141,8 @@ def test_no_orphan_when_the_parent_is_killed() -> None:
     parent = textwrap.dedent("""
         import sys, trio
         sys.path.insert(0, ".")
-        from orchestrator.backends.local.process import Launch, Tail, run_server
+        from orchestrator.backends.local.process import Launch, run_server
+        from orchestrator.process_output import Tail
         command = (sys.executable, "-c", sys.argv[1])
         launch = Launch(command=command, settings={}, environment={}, start_timeout=30, stop_grace=1)
         trio.run(run_server, launch, Tail(), lambda address, pid: print(pid, flush=True))

@@ -14,7 +14,8 @@ from orchestrator.backends.base import Connection
 from orchestrator.backends.local import config as local_config
 from orchestrator.backends.local.backend import LocalBackend
 from orchestrator.backends.local.config import LocalConfig, NotInstalled, find_weights, server_settings
-from orchestrator.backends.local.process import RestartPolicy, ServerFailed
+from orchestrator.backends.local.process import ServerFailed
+from orchestrator.restarts import RestartPolicy
 from tests.backends.recorder import Recorder
 
 STAND_IN = """

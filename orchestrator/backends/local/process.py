@@ -1,4 +1,4 @@
-"""One model server's process, from start to reaped, and when to start the next one.
+"""One model server's process, from start to reaped.
 
 No orphan: the server exits when its stdin ends, which the kernel sees to even if this process is killed. It leads a
 session of its own, so that Ctrl-C at the terminal reaches the daemon alone, which then drains before it stops the
@@ -7,9 +7,7 @@ server.
 
 import json
 import os
-import random
 import subprocess
-from collections import deque
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -17,9 +15,8 @@ import trio
 from msgspec import Struct
 
 from agents.errors import HeadraceError
+from orchestrator.process_output import Tail
 
-TAIL_LINES = 30
-TAIL_LINE_BYTES = 400
 LAST_WORDS_SECONDS = 1.0
 
 
@@ -27,69 +24,6 @@ class ServerFailed(HeadraceError):
     """The model server did not come up, or keeps crashing; the message ends with its last lines of output."""
 
     blame = "provider"
-
-
-class Tail:
-    """The last lines a server printed, bounded in number and length."""
-
-    def __init__(self) -> None:
-        self._lines: deque[str] = deque(maxlen=TAIL_LINES)
-
-    async def follow(self, stream: trio.abc.ReceiveStream) -> None:
-        """Reads until the stream ends, so that the server never blocks on a full pipe."""
-        rest = b""
-        async for chunk in stream:
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                self.add(line)
-            rest = rest[:TAIL_LINE_BYTES]
-        if rest:
-            self.add(rest)
-
-    def add(self, line: bytes) -> None:
-        text = line[:TAIL_LINE_BYTES].decode("utf-8", "replace").rstrip()
-        if text:
-            self._lines.append(text)
-
-    def last(self, count: int) -> str:
-        """The last `count` lines, indented; a remark if nothing was printed."""
-        lines = list(self._lines)[-count:]
-        return "\n".join(f"  {line}" for line in lines) if lines else "  (it printed nothing)"
-
-
-class RestartPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When a crashed server is started again. Times are in seconds.
-
-    The wait doubles with each crash that lies within `window`, from `first_delay` to `longest_delay`, plus up to
-    `jitter` of itself. At `give_up_after` crashes within `window` no further start is tried.
-    """
-
-    first_delay: float = 0.5
-    longest_delay: float = 15.0
-    jitter: float = 0.25
-    window: float = 60.0
-    give_up_after: int = 5
-
-
-class Restarts:
-    """The crashes of one server so far, judged by a policy. A plain function of its state and `now`."""
-
-    def __init__(self, policy: RestartPolicy, rng: random.Random) -> None:
-        self._policy = policy
-        self._rng = rng
-        self._crashes: deque[float] = deque(maxlen=policy.give_up_after)
-        self.total = 0
-
-    def crashed(self, now: float) -> float | None:
-        """Counts a crash at `now`; seconds to wait before the next start, None to give up."""
-        policy = self._policy
-        self.total += 1
-        self._crashes.append(now)
-        recent = sum(1 for at in self._crashes if at > now - policy.window)
-        if recent >= policy.give_up_after:
-            return None
-        delay = min(policy.longest_delay, policy.first_delay * 2.0 ** (recent - 1))
-        return delay * (1 + policy.jitter * self._rng.random())
 
 
 class Launch(Struct, frozen=True, kw_only=True):
