@@ -227,8 +227,8 @@ class Session:
         return self._with_last_words(f"could not be talked to: {what}")
 
     def _with_last_words(self, what: str) -> str:
-        words = self._line.tail.last(1).strip() if self._config.command else ""
-        return f"{what}; it last said: {words}" if words and not words.startswith("(") else what
+        words = self._line.last_words
+        return f"{what}; it last said: {words}" if words else what
 
 
 class _Opened:

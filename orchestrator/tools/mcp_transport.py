@@ -27,7 +27,6 @@ LAST_WORDS_SECONDS: Final = 0.5
 
 MOST_WORDS: Final = 400
 """Bytes of a line that are kept."""
-MOST_LINES: Final = 20
 
 
 class Line:
@@ -50,7 +49,7 @@ class Line:
         rest = b""
         async for chunk in output:
             *lines, rest = (rest + chunk).split(b"\n")
-            for line in (*lines[-MOST_LINES:], rest):
+            for line in (*lines, rest):
                 if line.strip():
                     self.last_words = line[:MOST_WORDS].decode("utf-8", "replace").strip()
             rest = rest[:MOST_WORDS]

@@ -10,6 +10,7 @@ from mcp_types import CallToolResult
 from trio.testing import MockClock
 
 from orchestrator.tools import mcp_server
+from orchestrator.tools.mcp_backoff import Backoff
 from orchestrator.tools.mcp_config import McpConfig
 from orchestrator.tools.mcp_server import McpServer
 from orchestrator.tools.mcp_session import NotSent, ServerFailed, SessionEnded
@@ -80,6 +81,12 @@ async def test_the_wait_doubles_up_to_a_minute(staged: Staged, autojump_clock: M
     gaps = [later - earlier for earlier, later in zip(lives.began, lives.began[1:], strict=False)]
     assert gaps[:8] == pytest.approx([0.5, 1, 2, 4, 8, 16, 32, 60])
     assert server.status(()).state == "closed"
+
+
+def test_a_server_that_lived_long_is_started_again_at_once() -> None:
+    """Failures of an hour ago are no reason to wait, and those of a server that dies soon are."""
+    backoff = Backoff(Unlucky())
+    assert [backoff.failed(lived) for lived in (0, 0, 59, 60, 0)] == [0.5, 1, 2, 0.5, 1]
 
 
 async def test_a_call_waits_for_a_server_that_starts(staged: Staged, autojump_clock: MockClock) -> None:
