@@ -72,6 +72,7 @@ def result_of(state: RunState, stop: Stop) -> RunResult:
         micro_dollars=state.micro_dollars,
         unknown_tokens=state.scope.unknown.tokens,
         unknown_micro_dollars=at_most(state.micro_dollars, state.scope.used, state.scope.unknown),
+        below=state.below,
         rounds=state.rounds,
         tool_calls=state.tool_calls,
         unknown_effects=tuple(state.unknown_effects),

@@ -84,6 +84,7 @@ def result_of(run: RunSnapshot) -> RunResult:
         **{field: getattr(ended, field) for field in shared},
         agent=run.created.agent,
         unknown_tokens=run.unknown.tokens,
+        below=run.below,
         unknown_micro_dollars=at_most(ended.micro_dollars, run.used, run.unknown),
         messages=transcript(run),
     )

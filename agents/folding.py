@@ -85,6 +85,7 @@ class Folding:
     waiting_since: float
     late: tuple[ToolLate, ...]
     children: tuple[str, ...]
+    below: Amounts
     ended: RunEnded | None
 
     def __init__(self, start: RunSnapshot) -> None:
@@ -215,6 +216,7 @@ class Folding:
         if call is None:
             return
         self.used += event.used
+        self.below += event.used
         self.unknown += event.unknown
         if event.outcome == "unknown_effect":
             self.unknown_effects += (call.key,)

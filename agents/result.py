@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from agents.budget import Amounts, Exhausted
+from agents.budget import NOTHING, Amounts, Exhausted
 from agents.events import NextStep
 from agents.lifecycle import State, StopReason
 from agents.messages import Message, Usage
@@ -59,8 +59,9 @@ class RunResult(Struct, frozen=True, kw_only=True):
     `answer` is the final answer of a completed run, `partial` the last words of any other. Where a limit stopped it,
     `limit` of `scope` allowed `allowed`, and `observed` was spent. `micro_dollars` is None where a part of the cost is
     unknown, and then all of it, where there is a price, at most `unknown_micro_dollars`; `unknown_tokens` may have been
-    spent without the provider saying so. `unknown_effects` are the keys of tool calls that were cut off in the middle:
-    look before repeating them. `messages` is the whole transcript.
+    spent without the provider saying so. Runs that it started are not in `usage` and `micro_dollars`: they have used
+    `below` of its budget, and what they may have used besides is in what is unknown. `unknown_effects` are the keys of
+    tool calls that were cut off in the middle: look before repeating them. `messages` is the whole transcript.
     """
 
     run: str
@@ -78,6 +79,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     micro_dollars: int | None = None
     unknown_tokens: int = 0
     unknown_micro_dollars: int = 0
+    below: Amounts = NOTHING
     rounds: int = 0
     tool_calls: int = 0
     unknown_effects: tuple[str, ...] = ()
@@ -91,5 +93,5 @@ class RunResult(Struct, frozen=True, kw_only=True):
 
 
 def at_most(micro_dollars: int | None, used: Amounts, unknown: Amounts) -> int:
-    """What a run of unknown cost has cost at most; 0 where its cost is known."""
-    return used.micro_dollars + unknown.micro_dollars if micro_dollars is None else 0
+    """What a run of unknown cost has cost at most; where it is known, what runs below it may have cost besides."""
+    return unknown.micro_dollars + (used.micro_dollars if micro_dollars is None else 0)

@@ -5,7 +5,7 @@ from typing import Literal
 
 import trio
 
-from agents.budget import Limits, Scope
+from agents.budget import NOTHING, Limits, Scope
 from agents.events import ApprovalDecided, BudgetGranted, CancelRequested, Event, InputGiven, MessageAdded
 from agents.late import Abandoned
 from agents.lifecycle import Lifecycle, State, StopReason
@@ -30,7 +30,7 @@ class RunState:
     what came from outside and may change a decision; `opening` and `context` are those of a `RunSnapshot`. With
     fewer than `whole_until` messages no summary is tried for again. `left_open` is where an earlier executor left the
     run, until this one has said in the log what became of that. `spawner` starts runs below it, `children` are those
-    that it started, and `depth` runs are above it.
+    that it started, which have used `below`, and `depth` runs are above it.
     """
 
     __slots__ = (
@@ -38,6 +38,7 @@ class RunState:
         "abandoned",
         "agent",
         "attempts",
+        "below",
         "cancel",
         "cancel_logged",
         "children",
@@ -127,6 +128,7 @@ class RunState:
         self.spawner: Spawner | None = None
         self.depth = 0
         self.children: set[str] = set()
+        self.below = NOTHING
         self._stir: trio.Event | None = None
         log.receive = self.receive
 

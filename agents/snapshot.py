@@ -85,7 +85,7 @@ class RunSnapshot(Struct, frozen=True, kw_only=True):
     since the last newly sealed step or wait for people, and `attempts` since that step: model calls that were
     announced, whatever their purpose. `waiting` says for what it waits while people are all it waits for, since
     `waiting_since`; `waited` is how many seconds it did so before. `late` is what abandoned calls came to,
-    `children` are all the runs that it has started.
+    `children` are all the runs that it has started, and `below` is the part of `used` that is theirs.
     """
 
     created: RunCreated
@@ -113,6 +113,7 @@ class RunSnapshot(Struct, frozen=True, kw_only=True):
     waiting_since: float = 0.0
     late: tuple[ToolLate, ...] = ()
     children: tuple[str, ...] = ()
+    below: Amounts = NOTHING
     ended: RunEnded | None = None
 
     @property

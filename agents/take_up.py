@@ -70,7 +70,7 @@ def restore(state: RunState, snapshot: RunSnapshot, wall: float) -> None:
     state.usage, state.partial = snapshot.usage, snapshot.partial
     state.micro_dollars = None if state.price is None else snapshot.micro_dollars
     state.unknown_effects = list(snapshot.unknown_effects)
-    state.depth, state.children = snapshot.created.depth, set(snapshot.children)
+    state.depth, state.children, state.below = snapshot.created.depth, set(snapshot.children), snapshot.below
     state.scope.used, state.scope.unknown = snapshot.used, snapshot.unknown
     if snapshot.started is not None:
         waits = max(0.0, wall - snapshot.waiting_since) if snapshot.waiting else 0.0

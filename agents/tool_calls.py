@@ -184,6 +184,7 @@ class Calls:
         if outcome.finish == "unknown_effect":
             state.unknown_effects.append(key)
         spent = Spent() if granted.delegation is None else granted.delegation.spent
+        state.below += spent.used
         finished = ToolFinished(
             run=state.run,
             at=state.wall(),

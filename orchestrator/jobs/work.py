@@ -24,6 +24,7 @@ from agents.lifecycle import StopReason
 from agents.log import JournalLost
 from agents.origin import RunLeft
 from agents.port import ModelPort
+from agents.result import RunResult
 from agents.spec import AgentSpec
 from orchestrator.jobs.ending import Ending, may_go_on
 from orchestrator.jobs.events import ItemFinished, JobEvent, JobStopping
@@ -203,7 +204,7 @@ class JobWork:
             return _failed(item, _TAKEN_AWAY, result.message)
         if not result.ok and result.scope in [scope.name for scope in self._budget.path()]:
             self.stop("stopped", f"its budget is spent: {result.message}", grace=math.inf)
-        unknown = Amounts(tokens=result.unknown_tokens, micro_dollars=result.unknown_micro_dollars)
+        unknown = Amounts(tokens=result.unknown_tokens, micro_dollars=result.unknown_micro_dollars) + _below(result)
         if unknown != NOTHING:
             self._unknown[item.ordinal] = unknown
         return _line(item_result(item, result), result.micro_dollars)
@@ -265,3 +266,13 @@ def _line(result: ItemResult, micro_dollars: int | None) -> JobLine:
 
 def _failed(item: Item, why: str, problem: str) -> ItemResult:
     return ItemResult(item.ordinal, item.origin, "failed", why, error=problem)
+
+
+def _below(result: RunResult) -> Amounts:
+    """What runs below the item's own have used: its line does not show it, and the job's budget has paid for it.
+
+    Where the cost of the run itself is unknown, theirs is in what all of it has cost at most.
+    """
+    if result.micro_dollars is None:
+        return msgspec.structs.replace(result.below, micro_dollars=0)
+    return result.below

@@ -100,7 +100,8 @@ async def test_what_children_use_is_their_parents(autojump_clock: Clock) -> None
     assert [each.tokens for each in used] == [child.usage.total for child in children]
     assert [each.rounds for each in used] == [2, 2]
     assert result.usage.total is not None
-    assert job.used.tokens == result.usage.total + sum(each.tokens for each in used)
+    assert result.below == used[0] + used[1]
+    assert job.used.tokens == result.usage.total + result.below.tokens
     assert (job.used.rounds, job.used.tool_calls) == (6, 4)
     assert not job.reserved.tokens
 
@@ -164,11 +165,13 @@ async def test_no_such_agent_is_an_observation(autojump_clock: Clock) -> None:
         assert (await there.service.page()).total == 1
 
 
-async def test_a_run_of_the_childs_name_is_not_taken_for_it(autojump_clock: Clock) -> None:
-    """Whoever guesses a child's id and takes it gets no say in the parent."""
+@pytest.mark.parametrize("before", [0, 1000])
+async def test_a_run_of_the_childs_name_is_not_taken_for_it(before: float, autojump_clock: Clock) -> None:
+    """Whoever guesses a child's id and takes it gets no say in the parent, under way or ended."""
     store = Kept()
     async with daemon(store, script=script(), catalogue=catalogue()) as there:
         await there.start(who=AgentChoice(agent="worker"), run="mine.1.0")
+        await trio.sleep(before)
         run = await there.start(who=CHIEF, run="mine")
         detail = await there.service.wait(run)
         assert detail.answer.endswith("there is a run mine.1.0 already, and it is none that this call started")

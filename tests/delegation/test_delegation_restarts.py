@@ -73,6 +73,17 @@ async def test_a_deep_tree_goes_on_after_every_kill(seconds: float, autojump_clo
     await assert_each_ended_once(store, 4)
 
 
+async def test_a_deep_tree_is_taken_up_with_one_place(autojump_clock: Clock) -> None:
+    """After a restart no child takes the place that its parent needs, and nobody else drives it."""
+    store = Kept()
+    async with daemon(store, script=script(), catalogue=catalogue(), max_live=1) as first:
+        await first.start(who=DIGGER, task="0/3", run="top")
+        await trio.sleep(3.5)
+    async with daemon(store, script=script(), catalogue=catalogue(), max_live=1) as second:
+        assert (await second.service.wait("top")).answer == BOTTOM
+    await assert_each_ended_once(store, 4)
+
+
 class DyingJournals:
     """Journals of one daemon; it is killed at its append number `at`: before it, or (`late`) behind it."""
 
@@ -168,13 +179,15 @@ async def test_budgets_know_what_children_used_before(after: float, autojump_clo
     async with daemon(store, script=script(workers=3), catalogue=catalogue(), resume=False) as second:
         await second.service.resume_rest(["work"])
         await second.service.charge(job, ["top"], tenant="default", job="work")
-        await second.service.run_to_end(request, budget=job)
+        result = await second.service.run_to_end(request, budget=job)
         total = Amounts()
         for run in await rows(store):
             detail = await second.service.detail(run)
             assert detail.usage.total is not None
             total += Amounts(rounds=detail.rounds, tool_calls=detail.tool_calls, tokens=detail.usage.total)
         assert job.used == total
+        assert result.usage.total is not None
+        assert result.below.tokens == total.tokens - result.usage.total
         assert job.unknown.tokens == (await second.service.detail("top")).unknown_tokens
         assert (job.unknown.tokens > 0) == (after != 30)
         assert job.reserved == Amounts()
