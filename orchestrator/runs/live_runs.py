@@ -120,39 +120,64 @@ class LiveRuns:
                 continue
             if not record.driven:
                 self._books.driven(record)
-            await self.drive(record)
+            handed_over = False
+            try:
+                await self._drive(record)
+            except trio.Cancelled:
+                handed_over = record.live is None and await self._taken_away(record)
+                raise
+            finally:
+                if not handed_over:
+                    self._settle(record)
 
     async def _until_woken(self, record: RunRecord) -> None:
         record.owner = trio.Event()
         try:
             await record.owner.wait()
         except trio.Cancelled:
-            with trio.CancelScope(shield=True):
-                await trio.lowlevel.checkpoint()  # by now it is known whether everything here is cancelled
-            if record.driven:  # it was woken as well
+            if not await self._taken_away(record) and record.driven:  # it was woken as well
                 self._books.parked(record)
-            if not self._driving.leaving and not record.over:
-                record.cancel("cancelled", "whoever ran it was cancelled", "parent")
-                record.waits = ()
-                self.alone(record)
             raise
         finally:
             record.owner = None
 
+    async def _taken_away(self, record: RunRecord) -> bool:
+        """Whoever wanted a run's result is cancelled while nothing drives it: it ends in a task of its own. False where
+        it has ended, or everything here is cancelled and it stays open.
+        """
+        with trio.CancelScope(shield=True):
+            await trio.lowlevel.checkpoint()  # by now it is known which of these it is
+        if self._driving.leaving or record.over or record.let_go:
+            return False
+        self._give_back(record)
+        if record.driven:
+            self._books.parked(record)
+        record.waits, record.owner = (), None
+        record.cancel("cancelled", "whoever ran it was cancelled", "parent")
+        self.alone(record)
+        return True
+
     async def drive(self, record: RunRecord) -> None:
         """Drives a run in this task, until it has ended, waits for people, or is left."""
+        try:
+            await self._drive(record)
+        finally:
+            self._settle(record)
+
+    async def _drive(self, record: RunRecord) -> None:
         if self._last_words is not None and not self._means.store.durable:
             record.cancel("cancelled", self._last_words, "parent")
-        try:
-            await self._driving.drive(record)
-        finally:
-            if record.waits or record.let_go:
-                self._give_back(record)
-                self._books.parked(record)
-            else:
-                record.end(self._means.wall())
-                self.left += record.detail is None
-                self._over(record)
+        await self._driving.drive(record)
+
+    def _settle(self, record: RunRecord) -> None:
+        """Nobody drives it any more."""
+        if record.waits or record.let_go:
+            self._give_back(record)
+            self._books.parked(record)
+        else:
+            record.end(self._means.wall())
+            self.left += record.detail is None
+            self._over(record)
 
     def configure(self, config: RunsConfig) -> None:
         """Puts other bounds in force."""

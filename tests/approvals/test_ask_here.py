@@ -1,12 +1,14 @@
 """Somebody who watches a run at a terminal is asked what it asks, one thing after the other."""
 
+import os
 from collections import deque
 from typing import Any, cast
 
+import pytest
 import trio
 
 from agents.events import ApprovalDecided, ApprovalRequested, InputRequested
-from orchestrator.cli.ask_here import AskHere
+from orchestrator.cli.ask_here import AskHere, read_terminal
 from orchestrator.client.client import Client
 from orchestrator.client.errors import Refusal
 
@@ -114,6 +116,19 @@ async def test_what_somebody_else_decides_is_asked_no_more(autojump_clock: trio.
         await trio.testing.wait_all_tasks_blocked()
         assert [said[0] for said in person.client.said] == ["r/1/2"]
         nursery.cancel_scope.cancel()
+
+
+async def test_a_line_is_read_from_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """A prompt that is given up takes nothing from the terminal, and the next one has the line that was typed."""
+    master, slave = os.openpty()
+    with os.fdopen(master, "wb", buffering=0) as keyboard, os.fdopen(slave, "r") as terminal:
+        monkeypatch.setattr("sys.stdin", terminal)
+        with trio.move_on_after(0):
+            await read_terminal("one> ")
+        keyboard.write(b"yes\n")
+        with trio.fail_after(10):
+            assert await read_terminal("two> ") == "yes"
+    assert capsys.readouterr().err == "one> two> "
 
 
 async def test_a_refusal_is_told() -> None:
