@@ -11,46 +11,22 @@ from collections.abc import Callable, Sequence
 import trio
 from msgspec.structs import asdict, replace
 
-from agents.budget import Scope
 from agents.events import Event, RunEnded
 from agents.lifecycle import State
 from agents.loop import AgentRun, Taken, Taker
 from agents.observation import observed
 from agents.people_events import Reason
-from agents.port import Flow, ModelPort, Priority
+from agents.port import Flow, Priority
 from agents.result import RunResult
 from agents.snapshot import RunSnapshot, SessionSnapshot
-from agents.spawner import ChildRequest
-from agents.spec import AgentSpec
 from orchestrator.runs.asked import late_result, request_view
 from orchestrator.runs.head import Head
 from orchestrator.runs.journal import SessionJournal
 from orchestrator.runs.open_requests import OpenRequests
 from orchestrator.runs.reading import detail_of, open_detail
+from orchestrator.runs.terms import Terms as Terms
 from orchestrator.views.approvals import ApprovalView
 from orchestrator.views.runs import RunDetail, RunView
-
-
-class Terms:
-    """What whoever wants a run's result gives it: an agent in place of the one that was asked for, a budget above it in
-    place of its tenant's, something around its model. `child` is what a parent's call asks for.
-    """
-
-    __slots__ = ("agent", "budget", "child", "model", "through")
-
-    def __init__(
-        self,
-        *,
-        agent: AgentSpec | None = None,
-        budget: Scope | None = None,
-        through: Callable[[ModelPort], ModelPort] = lambda port: port,
-        child: ChildRequest | None = None,
-    ) -> None:
-        self.agent = agent
-        self.child = child
-        self.budget = budget
-        self.through = through
-        self.model: ModelPort | None = None
 
 
 class RunRecord:
