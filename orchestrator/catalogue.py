@@ -3,15 +3,27 @@
 Whoever starts something looks it up once and keeps what it got, so a reload never changes a run under way.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from agents.errors import HeadraceError, InvalidLimits, UnknownModel
 from agents.money import PriceList, Prices
 from agents.port import Priority
 from agents.spec import DEFAULT_MAX_TOKENS, AgentSpec
+from agents.tools import BaseTool
 from orchestrator.views.runs import AgentChoice
+
+
+class ToolSource(Protocol):
+    """Where tools come from that are not known before somebody asks for them."""
+
+    def named(self, names: Iterable[str]) -> tuple[BaseTool, ...]:
+        """The tools of these names. Raises `HeadraceError` where they cannot be had now."""
+        ...
+
 
 ANY_MODEL = "*"
 """In `models`: any name that is not there, sent on as it is."""
@@ -48,6 +60,7 @@ class Catalogue(Struct, frozen=True, kw_only=True):
     prices: Prices = field(default_factory=PriceList)
     max_output: Mapping[str, int] = {}
     elsewhere: Mapping[str, tuple[str, ...]] = {}
+    source: ToolSource | None = None
 
     def targets(self, model: str) -> Sequence[Target]:
         """Where a model's calls go, the first choice first. Raises `UnknownModel`."""
@@ -67,7 +80,10 @@ class Catalogue(Struct, frozen=True, kw_only=True):
         return self.max_output.get(model if named else ANY_MODEL, DEFAULT_MAX_TOKENS)
 
     def agent(self, choice: AgentChoice) -> AgentSpec:
-        """The agent a request asks for. Raises `UnknownAgent`, `UnknownModel`, `InvalidLimits`."""
+        """The agent a request asks for, with all its tools.
+
+        Raises `UnknownAgent`, `UnknownModel`, `InvalidLimits`, and what the source of tools raises.
+        """
         if not choice.agent:
             model = choice.model or self.default_model
             self.targets(model)
@@ -81,11 +97,14 @@ class Catalogue(Struct, frozen=True, kw_only=True):
             )
         spec = self.agents.get(choice.agent)
         if spec is None:
-            names = ", ".join(sorted(self.agents)) or "none"
-            raise UnknownAgent(f"no agent is called {choice.agent!r}; there are: {names}")
-        for name in ("model", "system", "max_tokens", "temperature", "seed"):
-            if getattr(choice, name) not in ("", None):
-                raise InvalidLimits(name, "an agent has its own; give this or the agent, not both")
+            there = ", ".join(sorted(self.agents)) or "none"
+            raise UnknownAgent(f"no agent is called {choice.agent!r}; there are: {there}")
+        for field_ in ("model", "system", "max_tokens", "temperature", "seed"):
+            if getattr(choice, field_) not in ("", None):
+                raise InvalidLimits(field_, "an agent has its own; give this or the agent, not both")
+        names = self.elsewhere.get(choice.agent)
+        if names and self.source is not None:
+            return replace(spec, tools=(*spec.tools, *self.source.named(names)))
         return spec
 
     def priority(self, tenant: str, wanted: Priority | None) -> Priority:

@@ -30,20 +30,21 @@ import trio
 from msgspec import structs
 
 from agents.errors import HeadraceError, ModelError
-from agents.port import Priority
 from orchestrator.api.app import make_app
 from orchestrator.api.server import closing_listeners, listen, serve_http, urls_of
 from orchestrator.api.services import Services
 from orchestrator.api.surface import HttpConfig
 from orchestrator.board import Board
-from orchestrator.catalogue import ANY_MODEL, Catalogue
+from orchestrator.catalogue import Catalogue
 from orchestrator.config.build import build_backends, build_catalogue
 from orchestrator.config.catalogue import prices_of
 from orchestrator.config.find import data_dir
+from orchestrator.config.mcp_servers import mcp_servers
 from orchestrator.config.schema import Config
 from orchestrator.daemon.books import Books
 from orchestrator.daemon.data_dir import open_data_dir
 from orchestrator.daemon.edge import Edge
+from orchestrator.daemon.lookups import Lookups
 from orchestrator.daemon.metrics import DaemonMetrics
 from orchestrator.daemon.owners import Owners
 from orchestrator.daemon.reload import prepare_reload
@@ -54,10 +55,10 @@ from orchestrator.daemon.upkeep import keep_tidy, on_new_day
 from orchestrator.daemon.work import Work
 from orchestrator.garbage import tune_collector
 from orchestrator.instruments.log import LogHook
-from orchestrator.policy.allowance import Allowances, allowances
 from orchestrator.restored_limits import restore_limits, sent_before
 from orchestrator.router import Router
 from orchestrator.store.base import Store
+from orchestrator.tools.mcp import McpServers
 
 _log = structlog.get_logger("headrace")
 
@@ -72,10 +73,11 @@ class Daemon:
     def __init__(self, config: Config, *, load: Callable[[], Config] | None = None) -> None:
         self.config = config
         self._load = load
-        self._catalogue = build_catalogue(config, datetime.date.today())
-        self._board = Board()
+        self._servers = McpServers(mcp_servers(config))
         self._metrics = DaemonMetrics(config.tenants, config.daemon.tenant_labels, self.catalogue)
         self._books = Books(self._metrics.cost)
+        self._catalogue = self._known(config)
+        self._board = Board()
         self.owners = Owners(
             build_backends(config),
             hooks=[self._board, self._metrics.hook, self._books.hook, LogHook(_log, config.daemon.log_level)],
@@ -83,6 +85,7 @@ class Daemon:
             on_endpoint=tell_of_endpoint,
         )
         self._router = Router(self.owners.by_name, self.catalogue)
+        self._lookups = Lookups(self._router, self.owners, self.catalogue)
         self._edge = Edge(self._router)
         self._ending = trio.Event()
         self._closing = trio.Event()
@@ -139,9 +142,10 @@ class Daemon:
         listeners: Sequence[trio.SocketListener],
         task_status: trio.TaskStatus[list[str]],
     ) -> None:
-        self._books.keep_in(store.ledger)
+        self._books.keep_in(store)
         async with trio.open_nursery() as core:
             await core.start(self.owners.run, self._lost)
+            await core.start(self._servers.run)
             core.start_soon(on_new_day, self._new_day)
             async with trio.open_nursery() as nursery:
                 work = self._work = await self._take_up(nursery, folder, store)
@@ -178,7 +182,7 @@ class Daemon:
         now = time.time()
         rows = await sent_before(store.ledger, owners, now)
         restore_limits(owners, rows, time.time(), trio.current_time())
-        await work.go_on(folder, self._weigh, attempts=self._attempts())
+        await work.go_on(folder, self._lookups.weigh, attempts=self._lookups.attempts())
         if found or lost:
             _log.info(
                 "going on where the last daemon stopped", open_runs=found, live_jobs=work.jobs.live, lost_calls=lost
@@ -208,7 +212,7 @@ class Daemon:
             _log.error("reload refused", reason="this daemon has no configuration to read again")
             return False
         try:
-            reload = prepare_reload(self.config, self._load(), self.owners, datetime.date.today())
+            reload = prepare_reload(self.config, self._load(), self.owners, self._known)
             spent = [] if work is None else await work.store.ledger.spent()
         except HeadraceError as error:
             _log.error("reload refused, nothing has changed", reason=error.message)
@@ -231,9 +235,14 @@ class Daemon:
 
     # Parts
 
+    def _known(self, config: Config) -> Catalogue:
+        """What a configuration names, with the tools of MCP servers where they are."""
+        catalogue = build_catalogue(config, datetime.date.today(), blobs=self._books)
+        return structs.replace(catalogue, source=self._servers)
+
     def _surface(self, work: Work) -> Services:
         self._metrics.watch(self.owners.by_name.values())
-        views = work.views(self._board, self.owners, draining=self._ending.is_set)
+        views = work.views(self._board, self.owners, self._servers, draining=self._ending.is_set)
         return Services(
             runs=work.runs,
             jobs=work.jobs,
@@ -241,45 +250,22 @@ class Daemon:
             calls=self._edge,
             queue=views.queue,
             capabilities=views.capabilities,
-            priority=self._priority,
-            model=self._model,
+            priority=self._lookups.priority,
+            model=self._lookups.model,
             ready=self.outage,
             metrics=self._metrics.exposition,
-            max_tokens=self._max_output,
-            allowances=self._allowances,
+            max_tokens=self._lookups.max_output,
+            allowances=self._lookups.allowances,
             identify=work.tenancy.identify,
             budgets=work.tenancy.budgets,
             open_metrics=self.config.daemon.open_metrics,
         )
-
-    def _attempts(self) -> int:
-        return max(owner.config.dispatch.retry.attempts for owner in self.owners.by_name.values())
 
     def _http(self) -> HttpConfig:
         settings = self.config.daemon
         return structs.replace(
             settings.http, host=settings.host, port=settings.port, body_bytes=settings.max_body_bytes
         )
-
-    def _model(self, name: str) -> str:
-        self._router.targets(name)
-        return name or self._catalogue.default_model
-
-    def _max_output(self, model: str) -> int | None:
-        known = self._catalogue.max_output
-        return known.get(model if model in self._catalogue.models else ANY_MODEL)
-
-    def _allowances(self, model: str, tenant: str) -> Allowances:
-        """What the tenant has left at the backend that the model's calls go to first."""
-        owner = self.owners.by_name.get(self._router.targets(model)[0].backend)
-        return {} if owner is None else allowances(owner.policy, tenant, trio.current_time())
-
-    def _priority(self, tenant: str, wanted: Priority | None) -> Priority:
-        return self._catalogue.priority(tenant, wanted)
-
-    def _weigh(self, tenant: str, job: str, weight: float) -> None:
-        for owner in self.owners.by_name.values():
-            owner.policy.fair.set_job_weight(tenant, job, weight)
 
     def _new_day(self, day: datetime.date) -> None:
         """Prices have dates, and a daemon lives through many days."""

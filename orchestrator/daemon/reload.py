@@ -4,14 +4,13 @@ Everything that could fail is done before anything is changed: the new file is d
 limits are checked by every owner. What is left then neither fails nor waits.
 """
 
-import datetime
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
 from agents.errors import HeadraceError
 from orchestrator.catalogue import Catalogue
-from orchestrator.config.build import build_catalogue, policy_of
+from orchestrator.config.build import policy_of
 from orchestrator.config.difference import Change, difference
 from orchestrator.config.schema import Config
 from orchestrator.daemon.owners import Owners
@@ -30,8 +29,8 @@ class Reload(Struct, frozen=True):
     apply: Callable[[], None]
 
 
-def prepare_reload(current: Config, fresh: Config, owners: Owners, today: datetime.date) -> Reload:
-    """Makes ready what leads from `current` to `fresh`.
+def prepare_reload(current: Config, fresh: Config, owners: Owners, known: Callable[[Config], Catalogue]) -> Reload:
+    """Makes ready what leads from `current` to `fresh`; `known` makes its catalogue.
 
     Raises `ConfigError` or `InvalidLimits` for a configuration that is wrong, `ReloadRefused` for a part of it that
     cannot change while the daemon runs.
@@ -40,7 +39,7 @@ def prepare_reload(current: Config, fresh: Config, owners: Owners, today: dateti
     if found.restart:
         changes = "; ".join(str(change) for change in found.restart)
         raise ReloadRefused(f"only a restart can change this: {changes}")
-    catalogue = build_catalogue(fresh, today)
+    catalogue = known(fresh)
     steps = []
     for name, owner in owners.by_name.items():
         policy = policy_of(fresh, name)

@@ -10,8 +10,9 @@ from orchestrator.catalogue import Catalogue
 from orchestrator.daemon.owners import Owners
 from orchestrator.jobs.service import JobService
 from orchestrator.runs.service import RunService
+from orchestrator.tools.mcp import McpServers
 from orchestrator.version import version
-from orchestrator.views.queue import CapabilitiesView, QueueView
+from orchestrator.views.queue import CapabilitiesView, QueueView, ToolServerView
 
 
 class Views:
@@ -22,6 +23,7 @@ class Views:
         *,
         board: Board,
         owners: Owners,
+        servers: McpServers,
         runs: RunService,
         jobs: JobService,
         catalogue: Callable[[], Catalogue],
@@ -29,6 +31,7 @@ class Views:
     ) -> None:
         self._board = board
         self._owners = owners
+        self._servers = servers
         self._runs = runs
         self._jobs = jobs
         self._catalogue = catalogue
@@ -60,4 +63,15 @@ class Views:
             default_model=catalogue.default_model,
             agents=tuple(catalogue.agents),
             tenants=tuple(catalogue.tenants),
+            tool_servers=tuple(
+                ToolServerView(
+                    name=server.name,
+                    state=server.state,
+                    tools=server.tools,
+                    starts=server.starts,
+                    problem=server.problem,
+                    next_try=server.next_try,
+                )
+                for server in self._servers.status()
+            ),
         )

@@ -23,6 +23,7 @@ from orchestrator.runs.config import RunsConfig
 from orchestrator.runs.service import RunService
 from orchestrator.runs.sessions import SessionService
 from orchestrator.store.base import SpentRow, Store
+from orchestrator.tools.mcp import McpServers
 
 _log = structlog.get_logger("headrace")
 
@@ -85,10 +86,16 @@ class Work:
         self.runs.configure(runs_config(config))
         self.tenancy.configure(config, spent)
 
-    def views(self, board: Board, owners: Owners, *, draining: Callable[[], bool]) -> Views:
+    def views(self, board: Board, owners: Owners, servers: McpServers, *, draining: Callable[[], bool]) -> Views:
         """What is shown of it."""
         return Views(
-            board=board, owners=owners, runs=self.runs, jobs=self.jobs, catalogue=self._catalogue, draining=draining
+            board=board,
+            owners=owners,
+            servers=servers,
+            runs=self.runs,
+            jobs=self.jobs,
+            catalogue=self._catalogue,
+            draining=draining,
         )
 
     async def drain(self, seconds: float, edge: Edge, patience: trio.CancelScope) -> None:

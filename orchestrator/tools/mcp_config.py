@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 from msgspec import Struct
 
@@ -28,6 +28,7 @@ class McpUnavailable(HeadraceError):
     """The server has never said which tools it has, so an agent that needs them cannot run."""
 
     blame = "provider"
+    kind: ClassVar[str] = "unavailable"
 
 
 class McpConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -87,6 +87,17 @@ class QueueView(Struct, frozen=True, kw_only=True):
     jobs: int
 
 
+class ToolServerView(Struct, frozen=True, kw_only=True):
+    """An MCP server. `next_try` is in seconds from now, where it waits to be started again; `problem` says why."""
+
+    name: str
+    state: str
+    tools: tuple[str, ...]
+    starts: int
+    problem: str
+    next_try: float | None
+
+
 class CapabilitiesView(Struct, frozen=True, kw_only=True):
     """What this daemon can do and knows by name, without tools' code or prompts."""
 
@@ -98,3 +109,4 @@ class CapabilitiesView(Struct, frozen=True, kw_only=True):
     default_model: str
     agents: tuple[str, ...]
     tenants: tuple[str, ...]
+    tool_servers: tuple[ToolServerView, ...] = ()

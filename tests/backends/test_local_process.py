@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.backends.local.process import Launch, run_server
-from orchestrator.process_output import Tail
-from orchestrator.restarts import RestartPolicy, Restarts
+from orchestrator.backends.local.restarts import RestartPolicy, Restarts
+from orchestrator.backends.local.tail import Tail
 
 ROOT = Path(__file__).parents[2]
 
@@ -142,7 +142,7 @@ def test_no_orphan_when_the_parent_is_killed() -> None:
         import sys, trio
         sys.path.insert(0, ".")
         from orchestrator.backends.local.process import Launch, run_server
-        from orchestrator.process_output import Tail
+        from orchestrator.backends.local.tail import Tail
         command = (sys.executable, "-c", sys.argv[1])
         launch = Launch(command=command, settings={}, environment={}, start_timeout=30, stop_grace=1)
         trio.run(run_server, launch, Tail(), lambda address, pid: print(pid, flush=True))

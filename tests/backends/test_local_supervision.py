@@ -15,7 +15,7 @@ from orchestrator.backends.local import config as local_config
 from orchestrator.backends.local.backend import LocalBackend
 from orchestrator.backends.local.config import LocalConfig, NotInstalled, find_weights, server_settings
 from orchestrator.backends.local.process import ServerFailed
-from orchestrator.restarts import RestartPolicy
+from orchestrator.backends.local.restarts import RestartPolicy
 from tests.backends.recorder import Recorder
 
 STAND_IN = """

@@ -23,11 +23,11 @@ from orchestrator.backends.base import Capabilities, Connection, Progress
 from orchestrator.backends.local import server as local_server
 from orchestrator.backends.local.config import LocalConfig, find_weights, server_settings
 from orchestrator.backends.local.process import Launch, ServerFailed, run_server
+from orchestrator.backends.local.restarts import Restarts
+from orchestrator.backends.local.tail import Tail
 from orchestrator.backends.openai.backend import OpenAIBackend, OpenAIConfig
 from orchestrator.backends.openai.config import NativeDialect
 from orchestrator.backends.secret import Secret
-from orchestrator.process_output import Tail
-from orchestrator.restarts import Restarts
 
 # By its path and without its folder on sys.path: neither the working directory nor the siblings' names matter.
 SERVER_COMMAND = (sys.executable, "-P", str(Path(local_server.__file__)))

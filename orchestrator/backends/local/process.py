@@ -15,7 +15,7 @@ import trio
 from msgspec import Struct
 
 from agents.errors import HeadraceError
-from orchestrator.process_output import Tail
+from orchestrator.backends.local.tail import Tail
 
 LAST_WORDS_SECONDS = 1.0
 

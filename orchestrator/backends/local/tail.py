@@ -1,4 +1,4 @@
-"""What a child process printed last, for the message that says how it ended."""
+"""What the server printed last, for the message that says how it ended."""
 
 from collections import deque
 from typing import Final
