@@ -23,6 +23,7 @@ from agents.messages import Message
 from agents.money import Prices
 from agents.observation import Observation
 from agents.port import Journal, ModelPort, Priority
+from agents.requests import refuse_without_people
 from agents.result import RunResult
 from agents.spec import AgentSpec
 
@@ -39,6 +40,23 @@ class Capabilities(Struct, frozen=True):
 
     def lacks(self, needs: frozenset[Need]) -> list[Need]:
         return sorted(need for need in needs if not getattr(self, need))
+
+
+class IllegalCapabilities(HeadraceError):
+    """A runtime says of itself what nobody can rely on."""
+
+
+def validate_capabilities(previous: Capabilities | None, current: Capabilities) -> None:
+    """Raises `IllegalCapabilities` where `current` is not plain yes or no, or takes back what `previous` promised.
+
+    Runs were started on that promise. None: nothing was promised before.
+    """
+    for need in Capabilities.__struct_fields__:
+        said = getattr(current, need, None)
+        if type(said) is not bool:
+            raise IllegalCapabilities(f"{need} must be true or false, not {said!r}")
+        if previous is not None and getattr(previous, need) and not said:
+            raise IllegalCapabilities(f"{need} was promised before, and now it is not")
 
 
 class Unsupported(HeadraceError):
@@ -73,7 +91,11 @@ class Runtime(Protocol):
         priority: Priority | None = None,
         expiry: float = math.inf,
     ) -> str:
-        """Makes the run durable and returns its id. Raises `Unsupported`, `DuplicateRun`, `InvalidLimits`."""
+        """Makes the run durable and returns its id.
+
+        Raises `Unsupported`, `DuplicateRun`, `InvalidLimits`, and `NobodyToAsk` where people decide on the agent's
+        tools and the runtime can ask none.
+        """
         ...
 
     async def poll(self, run: str) -> Observation:
@@ -136,6 +158,7 @@ class LocalRuntime:
         lacking = self.capabilities().lacks(needs)
         if lacking:
             raise Unsupported(f"the local runtime cannot do this: {', '.join(lacking)}")
+        refuse_without_people(agent)
         run = run or secrets.token_hex(8)
         if run in self._runs:
             raise DuplicateRun(f"there is a run {run} already")
