@@ -14,6 +14,7 @@ from agents.loop import AgentRun
 from agents.money import Price, PriceList
 from agents.observation import observed
 from agents.port import Flow, Priority
+from agents.requests import refuse_without_people
 from agents.result import RunResult
 from agents.spec import AgentSpec
 from orchestrator.backend_choice import BackendChoice, BackendError
@@ -71,6 +72,7 @@ async def _run(options: EmbeddedRun, ending: SignalEnd) -> int:
 
 async def _drive(options: EmbeddedRun, ending: SignalEnd) -> RunDetail:
     agent = options.agent
+    refuse_without_people(agent)
     prices = PriceList({} if options.price is None else {agent.model: options.price})
     config = EmbeddedConfig(
         backend=options.backend, retries=options.retries, default_max_tokens=agent.max_tokens or 1024
