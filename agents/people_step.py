@@ -44,11 +44,14 @@ class PeopleStep:
         new = [granted for granted in self._plan.asking if granted.index not in step.asked]
         for granted in new:
             step.asked[granted.index] = _pending(granted)
+            _pending(granted).being_asked = True
         requests = [_pending(granted).asked for granted in new]
         if not await state.log.append(*refusals, *requests, unless=lambda: bool(requests) and state.ending):
             for granted in new:
                 del step.asked[granted.index]
             return False
+        for granted in new:
+            _pending(granted).being_asked = False
         if not state.ending:
             self._open = list(self._plan.asking)
             for granted in self._open:
