@@ -247,6 +247,7 @@ class Daemon:
             runs=work.runs,
             jobs=work.jobs,
             sessions=work.sessions,
+            approvals=work.runs.approvals,
             calls=self._edge,
             queue=views.queue,
             capabilities=views.capabilities,
