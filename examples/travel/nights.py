@@ -1,0 +1,11 @@
+"""A command as a tool: one JSON object on stdin, the answer on stdout, 0 for success."""
+
+import datetime
+import json
+import sys
+
+asked = json.load(sys.stdin)
+arrival, departure = (datetime.date.fromisoformat(asked[day]) for day in ("arrival", "departure"))
+if departure <= arrival:
+    sys.exit(f"the departure on {departure} is not after the arrival on {arrival}")
+print((departure - arrival).days)
