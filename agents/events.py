@@ -14,14 +14,15 @@ shortened: a model call whose `purpose` is `compact`, then `compacted`. Events f
 Amounts are tokens and micro-dollars. Deltas are not events. Every event names its run, and says when it was appended:
 `at`, in seconds since the epoch, 0 where nobody knew.
 
-What people are asked, and what they say, is in `agents.people_events`.
+What becomes of tool calls is in `agents.tool_events`; what people are asked, and what they say, in
+`agents.people_events`.
 """
 
 from typing import Final, Literal
 
 import msgspec
 
-from agents.budget import NOTHING, Amounts, Exhausted, Limits
+from agents.budget import Exhausted, Limits
 from agents.errors import HeadraceError
 from agents.event_base import RunEvent
 from agents.lifecycle import State, StopReason
@@ -31,12 +32,17 @@ from agents.people_events import ApprovalRequested as ApprovalRequested
 from agents.people_events import InputGiven as InputGiven
 from agents.people_events import InputRequested as InputRequested
 from agents.people_events import RunWaiting as RunWaiting
+from agents.tool_events import ChildStarted as ChildStarted
+from agents.tool_events import Finish as Finish
+from agents.tool_events import Refusal as Refusal
+from agents.tool_events import ToolFinished as ToolFinished
+from agents.tool_events import ToolLate as ToolLate
+from agents.tool_events import ToolRefused as ToolRefused
+from agents.tool_events import ToolStarted as ToolStarted
 
 VERSION: Final = 1
 """The version of the events' meaning; `run_created` carries it, and a reader refuses versions it doesn't know."""
 
-Refusal = Literal["refused_budget", "unknown_tool", "bad_arguments", "not_started", "denied"]
-Finish = Literal["ok", "error", "timeout", "cancelled", "unknown_effect"]
 NextStep = Literal["retry", "raise_limit", "human", "none"]
 Purpose = Literal["step", "compact"]
 
@@ -143,73 +149,6 @@ class Compacted(RunEvent, frozen=True, kw_only=True, tag="compacted"):
     summary: str
     messages: int
     through: int = 0
-
-
-class ToolRefused(RunEvent, frozen=True, kw_only=True, tag="tool_refused"):
-    """A call that was answered and never ran; `limit` is the one that refused it, where a budget did."""
-
-    step: int
-    index: int
-    call: str
-    name: str
-    outcome: Refusal
-    content: str
-    limit: Exhausted | None = None
-
-
-class ToolStarted(RunEvent, frozen=True, kw_only=True, tag="tool_started"):
-    """A tool is about to run: from here on its effect may have happened.
-
-    `repeatable` says whether it was declared idempotent or read-only. A call that is repeated after its executor went
-    away is started again, with the same key. `approval` is the key of the approval that it uses, empty where it needs
-    none.
-    """
-
-    step: int
-    index: int
-    call: str
-    name: str
-    key: str
-    repeatable: bool = False
-    approval: str = ""
-
-
-class ToolFinished(RunEvent, frozen=True, kw_only=True, tag="tool_finished"):
-    """A started call's one result, as the model is told. Runs that it started used so much of this run's budget."""
-
-    step: int
-    index: int
-    call: str
-    name: str
-    outcome: Finish
-    content: str
-    used: Amounts = NOTHING
-    unknown: Amounts = NOTHING
-
-
-class ToolLate(RunEvent, frozen=True, kw_only=True, tag="tool_late"):
-    """What an abandoned call came to after its end was in the log: evidence for people, which no model reads.
-
-    It is `quiescent` where no other abandoned call of the run is at work any more.
-    """
-
-    step: int
-    index: int
-    call: str
-    name: str
-    key: str
-    outcome: Literal["ok", "error"]
-    content: str
-    quiescent: bool = True
-
-
-class ChildStarted(RunEvent, frozen=True, kw_only=True, tag="child_started"):
-    """A tool call has a run of its own, `child`, to which it gave a part of the work."""
-
-    step: int
-    index: int
-    key: str
-    child: str
 
 
 class CancelRequested(RunEvent, frozen=True, kw_only=True, tag="cancel_requested"):
