@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from agents.answered import counts
 from agents.budget import Amounts, Limits
 from agents.compaction import summary_message
 from agents.errors import HeadraceError
@@ -45,9 +44,10 @@ from agents.events import (
     ToolRefused,
     ToolStarted,
 )
+from agents.fold_calls import answered_by_people, asked_about, unanswered, with_call, with_child
 from agents.messages import Message, Usage
-from agents.people_events import Reason
-from agents.snapshot import ApprovalSnapshot, CallSnapshot, QuestionSnapshot, RunSnapshot, StepSnapshot
+from agents.people_events import Answered, Asked, Reason
+from agents.snapshot import CallSnapshot, RunSnapshot, StepSnapshot
 from agents.step_messages import raised, step_messages
 
 
@@ -164,25 +164,17 @@ class Folding:
     def _refused(self, event: ToolRefused) -> None:
         self._answer(event.step, event.index, event.outcome, event.content, limit=event.limit)
 
-    def _approval_requested(self, event: ApprovalRequested) -> None:
+    def _people_asked(self, event: Asked) -> None:
         call = self._unanswered(event.step, event.index)
-        if call is not None and call.approval is None and not call.started:
-            self._put(replace(call, approval=ApprovalSnapshot(requested=event)))
+        if call is not None:
+            self._put(asked_about(call, event))
 
-    def _input_requested(self, event: InputRequested) -> None:
-        call = self._unanswered(event.step, event.index)
-        if call is not None and call.question is None and not call.started:
-            self._put(replace(call, question=QuestionSnapshot(requested=event)))
-
-    def _people_answered(self, event: ApprovalDecided | InputGiven) -> None:
+    def _people_answered(self, event: Answered) -> None:
         call = self._asked_as(event.key)
-        if call is None or (asked := call.asked) is None or not counts(asked, event):
-            return
-        self._end_waiting(event.at)
-        if isinstance(asked, InputRequested):
-            self._put(replace(call, question=QuestionSnapshot(requested=asked, answered=event)))
-        elif isinstance(event, ApprovalDecided):
-            self._put(replace(call, approval=ApprovalSnapshot(requested=asked, decided=event)))
+        answered = None if call is None else answered_by_people(call, event)
+        if answered is not None:
+            self._end_waiting(event.at)
+            self._put(answered)
 
     def _waits(self, event: RunWaiting) -> None:
         self.waiting, self.waiting_since, self.resumes = event.reasons, event.at, 0
@@ -199,8 +191,8 @@ class Folding:
         call = self._unanswered(event.step, event.index)
         if event.child not in self.children:
             self.children += (event.child,)
-        if call is not None and event.child not in call.children:
-            self._put(replace(call, children=(*call.children, event.child)))
+        if call is not None:
+            self._put(with_child(call, event.child))
 
     def _tool_started(self, event: ToolStarted) -> None:
         call = self._unanswered(event.step, event.index)
@@ -258,10 +250,7 @@ class Folding:
 
     def _unanswered(self, number: int, index: int) -> CallSnapshot | None:
         step = self.open_step
-        if step is None or step.number != number or not 0 <= index < len(step.calls):
-            return None
-        call = step.calls[index]
-        return call if call.outcome is None else None
+        return None if step is None or step.number != number else unanswered(step, index)
 
     def _asked_as(self, key: str) -> CallSnapshot | None:
         """The call about which people are asked under this key; none once the run was taken away."""
@@ -279,8 +268,7 @@ class Folding:
 
     def _put(self, call: CallSnapshot) -> None:
         assert self.open_step is not None
-        calls = self.open_step.calls
-        self.open_step = replace(self.open_step, calls=(*calls[: call.index], call, *calls[call.index + 1 :]))
+        self.open_step = with_call(self.open_step, call)
 
 
 _NO_END_OF_WAITING: Final = (RunWaiting, ApprovalDecided, InputGiven, ToolLate)
@@ -294,9 +282,9 @@ _ADD: Final[dict[type, Callable[[Folding, Any], None]]] = {
     ModelFailed: Folding._failed,
     Compacted: Folding._compacted,
     ToolRefused: Folding._refused,
-    ApprovalRequested: Folding._approval_requested,
+    ApprovalRequested: Folding._people_asked,
     ApprovalDecided: Folding._people_answered,
-    InputRequested: Folding._input_requested,
+    InputRequested: Folding._people_asked,
     InputGiven: Folding._people_answered,
     RunWaiting: Folding._waits,
     ToolStarted: Folding._tool_started,
