@@ -24,6 +24,7 @@ import trio
 
 from agents.budget import Scope
 from agents.closing import close, close_unlogged
+from agents.drive import until_stopped
 from agents.events import Event, RunCreated
 from agents.fold import transcript
 from agents.lifecycle import State, StopReason
@@ -36,14 +37,13 @@ from agents.port import Journal, ModelPort, Priority
 from agents.requests import refuse_without_people
 from agents.result import RunResult, Stop
 from agents.run_state import RunState
+from agents.run_state import Taken as Taken
 from agents.snapshot import RunSnapshot
 from agents.spawner import Spawner, scope_name
 from agents.spec import AgentSpec
-from agents.steps import begin
 from agents.take_up import expiry_of, opening_of, restore, what_it_adds
 
 UNPRICED = PriceList()
-Taken = Literal["cancelled", "interrupted"]
 Taker = Literal["user", "parent"]
 
 
@@ -195,9 +195,7 @@ class AgentRun:
             )
         )
 
-    def cancel(
-        self, reason: Taken = "cancelled", message: str = "", source: Literal["user", "parent"] = "user"
-    ) -> None:
+    def cancel(self, reason: Taken = "cancelled", message: str = "", source: Taker = "user") -> None:
         """Takes the run away: no new work, what is open is cut off. Cancelling a run that has ended is harmless."""
         self._state.ask_to_cancel(Stop(StopReason(reason), message or f"the run was {reason}", source=source))
         self._state.work.cancel()
@@ -233,7 +231,7 @@ class AgentRun:
         state = self._state
         try:
             try:
-                stop = await self._until_stopped(room)
+                stop = await until_stopped(state, room)
             except (JournalLost, RunLeft):
                 raise
             except Exception as error:
@@ -253,33 +251,6 @@ class AgentRun:
             self.result = close_unlogged(state, lost)
             raise
         return self.result
-
-    async def _until_stopped(self, room: trio.CapacityLimiter | None) -> Stop:
-        state = self._state
-        if state.cancel is not None:
-            return state.cancel
-        state.work.deadline = state.expiry
-        with state.work:
-            await trio.lowlevel.checkpoint()
-            if room is None:
-                return await begin(state)
-            await self._enter(room)
-            try:
-                return await begin(state)
-            finally:
-                room.release_on_behalf_of(self)
-        ended = state.interrupted_by(trio.current_time())
-        if ended is None and state.leaving:
-            raise RunLeft(f"run {state.run} was left open")
-        assert ended is not None, "the run's scope was cancelled by nobody"
-        return ended
-
-    async def _enter(self, room: trio.CapacityLimiter) -> None:
-        try:
-            room.acquire_on_behalf_of_nowait(self)
-        except trio.WouldBlock:
-            self._state.lifecycle.queue()
-            await room.acquire_on_behalf_of(self)
 
     def __repr__(self) -> str:
         return f"<AgentRun {self.run} {self._state.agent.name} {self.state}>"
