@@ -5,7 +5,10 @@ import json
 import sys
 
 asked = json.load(sys.stdin)
-arrival, departure = (datetime.date.fromisoformat(asked[day]) for day in ("arrival", "departure"))
+try:
+    arrival, departure = (datetime.date.fromisoformat(asked[day]) for day in ("arrival", "departure"))
+except ValueError as error:
+    sys.exit(f"a day is written as 2027-06-01: {error}")
 if departure <= arrival:
     sys.exit(f"the departure on {departure} is not after the arrival on {arrival}")
 print((departure - arrival).days)
