@@ -23,6 +23,7 @@ from orchestrator.runs.asked import late_result, request_view
 from orchestrator.runs.head import Head
 from orchestrator.runs.journal import SessionJournal
 from orchestrator.runs.open_requests import OpenRequests
+from orchestrator.runs.open_view import driven_detail, listed, so_far
 from orchestrator.runs.reading import detail_of, open_detail
 from orchestrator.runs.terms import Terms as Terms
 from orchestrator.views.approvals import ApprovalView
@@ -251,19 +252,11 @@ class RunRecord:
     def view(self) -> RunView:
         """The run in a list."""
         if self.detail is not None:
-            return _listed(self.detail)
+            return listed(self.detail)
         state = self.state
         seen = replace(self.head.view, state=state, observed=observed(state), message=self.problem)
-        if self._run is None:
-            return seen if self.parked is None else _with(seen, self.parked)
-        progress = self._run.progress
-        return replace(
-            seen,
-            rounds=progress.rounds,
-            tool_calls=progress.tool_calls,
-            usage=progress.usage,
-            micro_dollars=progress.micro_dollars,
-        )
+        known = self.parked if self._run is None else self._run.progress
+        return seen if known is None else so_far(seen, known)
 
     def whole(self) -> RunDetail:
         """The run, whole."""
@@ -280,14 +273,7 @@ class RunRecord:
     def _whole(self) -> RunDetail:
         view, after = self.view(), self.head.after
         if self._run is not None and self.journal is not None:
-            progress = self._run.progress
-            return RunDetail(
-                **asdict(view),
-                unknown_tokens=progress.scope.unknown.tokens,
-                unknown_effects=tuple(progress.unknown_effects),
-                events=self.journal.number - after,
-                messages=tuple(progress.messages),
-            )
+            return driven_detail(view, self._run.progress, self.journal.number - after)
         if self.parked is None or self.snapshot is None:
             return RunDetail(**asdict(view))
         return open_detail(view, self.parked, self.snapshot.events - after)
@@ -302,17 +288,3 @@ class RunRecord:
 
 
 _UNBEGUN = (State.CREATED, State.QUEUED)
-
-
-def _with(view: RunView, snapshot: RunSnapshot) -> RunView:
-    return replace(
-        view,
-        rounds=snapshot.rounds,
-        tool_calls=snapshot.tool_calls,
-        usage=snapshot.usage,
-        micro_dollars=snapshot.micro_dollars,
-    )
-
-
-def _listed(detail: RunDetail) -> RunView:
-    return RunView(**{field: getattr(detail, field) for field in RunView.__struct_fields__})

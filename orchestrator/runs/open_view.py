@@ -1,0 +1,34 @@
+"""What clients see of a run that is open, from what whoever drives it knows, or what its log came to. Pure."""
+
+from msgspec.structs import asdict, replace
+
+from agents.run_state import RunState
+from agents.snapshot import RunSnapshot
+from orchestrator.views.runs import RunDetail, RunView
+
+
+def so_far(view: RunView, known: RunState | RunSnapshot) -> RunView:
+    """The view with what the run has done and used up to now."""
+    return replace(
+        view,
+        rounds=known.rounds,
+        tool_calls=known.tool_calls,
+        usage=known.usage,
+        micro_dollars=known.micro_dollars,
+    )
+
+
+def driven_detail(view: RunView, progress: RunState, events: int) -> RunDetail:
+    """A run that somebody drives, whole, with so many `events`."""
+    return RunDetail(
+        **asdict(view),
+        unknown_tokens=progress.scope.unknown.tokens,
+        unknown_effects=tuple(progress.unknown_effects),
+        events=events,
+        messages=tuple(progress.messages),
+    )
+
+
+def listed(detail: RunDetail) -> RunView:
+    """What a list shows of a run of which all is known."""
+    return RunView(**{field: getattr(detail, field) for field in RunView.__struct_fields__})
