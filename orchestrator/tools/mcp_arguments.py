@@ -6,7 +6,6 @@ and does not say whether there may be others is read as allowing none, since a s
 Known limit: a `pattern` is Python's regular expression, and a server can give one that is slow on purpose.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -17,11 +16,13 @@ from jsonschema.validators import validator_for  # type: ignore[import-untyped]
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
-from agents.arguments import BadArguments, InvalidTool
+from agents.argument_text import bad_arguments, read_object
+from agents.arguments import InvalidTool
 
 MOST_SCHEMA: Final = 64 * 1024
 """Bytes of a schema: it goes with every request to the model."""
-_MOST_REASON: Final = 400
+_MOST_REASON: Final = 300
+"""Characters of a reason: what stands behind it, the place, is to be read as well."""
 _OPENS: Final = frozenset(
     ("additionalProperties", "unevaluatedProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref", "if")
 )
@@ -50,36 +51,19 @@ class ArgumentSchema:
 
     def decode(self, tool: str, text: str) -> dict[str, object]:
         """The arguments that the text holds; raises `BadArguments`."""
+        decoded = read_object(tool, text)
         try:
-            decoded = msgspec.json.decode(text if text.strip() else "{}")
-            if not isinstance(decoded, dict):
-                raise BadArguments(f"bad arguments for {tool}: expected an object, not {_short(text.strip())}")
-            _refuse_doubles(tool, text)
             error = best_match(self._validator.iter_errors(decoded))
-        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError, Unresolvable) as problem:
-            raise BadArguments(f"bad arguments for {tool}: {_short(str(problem))}") from problem
+        except (RecursionError, Unresolvable) as problem:
+            raise bad_arguments(tool, str(problem)) from problem
         if error is not None:
-            raise BadArguments(f"bad arguments for {tool}: {_short(error.message)} - at `{error.json_path}`")
+            raise bad_arguments(tool, f"{_short(error.message)} - at `{error.json_path}`")
         unknown = [] if self._known is None else sorted(decoded.keys() - self._known)
         if unknown:
             known = ", ".join(sorted(self._known or ())) or "nothing"
-            raise BadArguments(f"bad arguments for {tool}: it takes {known}, and no {_short(unknown[0])!r}")
+            raise bad_arguments(tool, f"it takes {_short(known)}, and no {unknown[0]!r}")
         return decoded
 
 
-def _refuse_doubles(tool: str, text: str) -> None:
-    """A name given twice: whoever approves the call may have seen the one, and the server gets the other."""
-
-    def pairs(given: list[tuple[str, object]]) -> dict[str, object]:
-        names = dict(given)
-        if len(names) < len(given):
-            twice = next(name for i, (name, _) in enumerate(given) if any(name == other for other, _ in given[:i]))
-            raise BadArguments(f"bad arguments for {tool}: {_short(twice)!r} is given twice")
-        return names
-
-    if text.strip():
-        json.loads(text, object_pairs_hook=pairs, parse_int=str, parse_float=str)
-
-
 def _short(text: str) -> str:
-    return text if len(text) <= _MOST_REASON else f"{text[:_MOST_REASON]}..."
+    return text if len(text) <= _MOST_REASON else f"{text[:_MOST_REASON]}…"
