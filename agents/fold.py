@@ -16,7 +16,7 @@ from agents.folding import BrokenLog, Folding
 from agents.messages import Message
 from agents.result import RunResult, at_most
 from agents.snapshot import RunSnapshot, SessionSnapshot
-from agents.step_messages import raised, step_messages
+from agents.step_messages import answered_messages, raised, step_messages
 
 __all__ = ["BrokenLog", "StillOpen", "fold", "raised", "result_of", "transcript"]
 
@@ -71,6 +71,12 @@ def _created(event: RunCreated, runs: list[str], before: RunSnapshot | None) -> 
 def transcript(run: RunSnapshot) -> tuple[Message, ...]:
     """All that was said so far: valid, since each tool call has exactly one answer, whatever is still open."""
     step = () if run.open_step is None else step_messages(run.open_step)
+    return run.messages + step + tuple(Message("user", content) for content in run.inbox)
+
+
+def said_so_far(run: RunSnapshot) -> tuple[Message, ...]:
+    """Like `transcript`, but calls that have no answer yet have none: for whoever looks at a run that is open."""
+    step = () if run.open_step is None else answered_messages(run.open_step)
     return run.messages + step + tuple(Message("user", content) for content in run.inbox)
 
 

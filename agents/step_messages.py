@@ -14,6 +14,12 @@ def step_messages(step: StepSnapshot) -> tuple[Message, ...]:
     return step.reply.message, *answers
 
 
+def answered_messages(step: StepSnapshot) -> tuple[Message, ...]:
+    """Its reply, and the answers that there are, in order."""
+    done = (call for call in step.calls if call.outcome is not None)
+    return step.reply.message, *(Message("tool", call.content, tool_call_id=call.call.id) for call in done)
+
+
 def answer_of(call: CallSnapshot) -> str:
     """What the model is told of this call, answered or not."""
     if call.outcome is not None:

@@ -4,7 +4,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from agents.events import Event, RunCreated, decode
-from agents.fold import fold, result_of, transcript
+from agents.fold import fold, result_of, said_so_far
 from agents.result import RunResult
 from agents.runtime import UnknownRun
 from agents.snapshot import RunSnapshot, SessionSnapshot
@@ -94,5 +94,5 @@ def open_detail(view: RunView, snapshot: RunSnapshot, events: int) -> RunDetail:
         unknown_effects=snapshot.unknown_effects,
         approvals=tuple(request_view(view, asked) for asked in snapshot.asked),
         events=events,
-        messages=transcript(snapshot),
+        messages=said_so_far(snapshot),
     )

@@ -20,6 +20,7 @@ from agents.events import (
     ToolLate,
     ToolRefused,
 )
+from agents.fold import said_so_far
 from agents.messages import ToolCall
 from tests.agents.test_fold import asked, ended, finished, first, last, looks, replied, started, told
 
@@ -173,3 +174,11 @@ def test_a_digest_stands_for_the_tool_and_its_arguments_as_they_were_written() -
     digests = {digest_of(ToolCall("c", name, arguments)) for name, arguments in calls}
     assert len(digests) == len(calls)
     assert digest_of(ToolCall("x", *calls[0])) == digest_of(ToolCall("y", *calls[0]))
+
+
+def test_a_call_that_waits_is_shown_without_an_answer() -> None:
+    """Whoever looks at an open run sees what was said, and no answer that its model will never read."""
+    run = last(*STEP, wants(1))
+    assert [message.role for message in said_so_far(run)][-1] == "assistant"
+    run = last(*STEP, wants(1), started(0), finished(0))
+    assert [message.tool_call_id for message in said_so_far(run) if message.role == "tool"] == ["c0"]
