@@ -66,14 +66,12 @@ class BaseTool(ABC):
     it changes nothing outside: a call that is neither and is cut off leaves an unknown effect. `grace` is how many
     seconds a call gets to end after it was cancelled. `approval` says which calls a person must approve first: "never",
     "always", or a rule (see `agents.approval_rule`); a request for approval, or a question, expires after `expires_in`
-    seconds, None for never. `answers_late` says that a call which was abandoned may still come to an end that can be
-    recorded. `blocking` calls are made in a thread, others give an awaitable.
+    seconds, None for never. `blocking` calls are made in a thread, others give an awaitable.
 
     Raises `InvalidTool` for a name that no provider takes, `InvalidLimits` for settings that make no sense.
     """
 
     __slots__ = (
-        "answers_late",
         "approval",
         "blocking",
         "expires_in",
@@ -99,7 +97,6 @@ class BaseTool(ABC):
         grace: float = DEFAULT_GRACE,
         approval: Approval | str = "never",
         expires_in: float | None = None,
-        answers_late: bool = False,
     ) -> None:
         for field, seconds in (("timeout", timeout), ("expires_in", expires_in)):
             if seconds is not None and not seconds > 0:
@@ -120,7 +117,6 @@ class BaseTool(ABC):
         self.limiter = None if concurrency is None else trio.CapacityLimiter(concurrency)
         self.approval: Approval = read_approval(approval) if isinstance(approval, str) else approval
         self.expires_in = expires_in
-        self.answers_late = answers_late
         self._check_rule()
 
     @property
@@ -199,7 +195,6 @@ class Tool(BaseTool):
             grace=grace,
             approval=approval,
             expires_in=expires_in,
-            answers_late=blocking,
         )
 
     def decode(self, arguments: str) -> dict[str, object]:

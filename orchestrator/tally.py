@@ -46,7 +46,6 @@ class Tally:
         self._live: set[Flow] = set()
         self._contended: set[Flow] = set()
         self.tenants: dict[str, TenantTally] = {name: TenantTally() for name in tenants}
-        self.last_error = ""
 
     def __repr__(self) -> str:
         return f"<Tally {len(self._waiting)} waiting, {len(self._live)} in flight, {len(self.tenants)} tenants>"

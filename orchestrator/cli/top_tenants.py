@@ -36,7 +36,7 @@ class Row(Struct, frozen=True):
 
 
 class Column(Struct, frozen=True):
-    """One column: its title, what it says of a row, and whether it is left out where there is no room (the last first).
+    """One column: its title, and what it says of a row.
 
     `least` is the width that it has at least, so that the table stands still while its figures move.
     """
@@ -45,7 +45,6 @@ class Column(Struct, frozen=True):
     cell: Callable[[Row, Glyphs], Text]
     least: int
     right: bool = True
-    optional: bool = False
 
 
 def rows_of(backend: BackendView) -> list[Row]:
@@ -191,11 +190,11 @@ def _failed(row: Row, glyphs: Glyphs) -> Text:
     return Text(few(failed), "red" if failed else "dim")
 
 
-MEAN = Column("mean", lambda row, _: Text(span(row.tenant.mean_wait)), 5, optional=True)
-CALLS = Column("call/m", lambda row, _: Text(few(row.tenant.calls_per_minute)), 6, optional=True)
-FAILED = Column("fail/m", _failed, 6, optional=True)
-OWN_LIMIT = Column("own limit", _own_limit, 16, optional=True)
-SHARE_BARS = Column("share | by weight", _share_bar, SHARE_BAR, right=False, optional=True)
+MEAN = Column("mean", lambda row, _: Text(span(row.tenant.mean_wait)), 5)
+CALLS = Column("call/m", lambda row, _: Text(few(row.tenant.calls_per_minute)), 6)
+FAILED = Column("fail/m", _failed, 6)
+OWN_LIMIT = Column("own limit", _own_limit, 16)
+SHARE_BARS = Column("share | by weight", _share_bar, SHARE_BAR, right=False)
 
 COLUMNS = (
     Column("wt", lambda row, _: Text(f"{row.tenant.weight:g}"), 3),

@@ -58,11 +58,6 @@ class ResultTable:
         ordinals = (ordinal for ordinal in range(1, items + 1) if not self.is_over(ordinal))
         return islice(ordinals, most)
 
-    @property
-    def failed_now(self) -> str:
-        """The first failure of the present attempt in words, as far as they are kept; empty where there is none."""
-        return next((words for ordinal, words in self._errors.items() if self._ended[ordinal]), "")
-
     def begin(self, *, granted: bool) -> None:
         """Another attempt begins; with `granted` nothing of the job's budget is spent."""
         self._ended = bytearray(len(self._codes))

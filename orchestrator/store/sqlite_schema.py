@@ -100,7 +100,7 @@ def prepare(connection: sqlite3.Connection, path: Path, max_pages: int | None) -
         connection.execute("PRAGMA journal_size_limit = 67108864")
         if max_pages is not None:
             connection.execute(f"PRAGMA max_page_count = {max_pages:d}")
-        _upgrade(connection, path)
+        _upgrade(connection)
     except sqlite3.Error as error:
         raise problem(error, path) from error
 
@@ -118,7 +118,7 @@ def _recognise(connection: sqlite3.Connection, path: Path) -> None:
         )
 
 
-def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
+def _upgrade(connection: sqlite3.Connection) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     for number, step in enumerate(STEPS[version:], version + 1):
         connection.executescript(
