@@ -25,7 +25,8 @@ from orchestrator.cli.run_events import EventWords
 from orchestrator.cli.signals import SignalEnd, until_signalled
 from orchestrator.embedded import EmbeddedConfig, open_embedded
 from orchestrator.runs.priorities import PRIORITY_NAMES
-from orchestrator.views.runs import RunDetail
+from orchestrator.runs.reading import detail_of
+from orchestrator.views.runs import RunDetail, RunView
 
 
 class EmbeddedRun(Struct, frozen=True, kw_only=True):
@@ -134,7 +135,7 @@ class _Told:
 
 
 def _detail(options: EmbeddedRun, result: RunResult, created: float, events: int) -> RunDetail:
-    return RunDetail(
+    view = RunView(
         run=result.run,
         agent=result.agent,
         model=options.agent.model,
@@ -152,15 +153,5 @@ def _detail(options: EmbeddedRun, result: RunResult, created: float, events: int
         usage=result.usage,
         micro_dollars=result.micro_dollars,
         message=result.message,
-        answer=result.answer,
-        partial=result.partial,
-        scope=result.scope,
-        limit=result.limit,
-        allowed=result.allowed,
-        observed_amount=result.observed,
-        unknown_tokens=result.unknown_tokens,
-        unknown_effects=result.unknown_effects,
-        next=result.next,
-        events=events,
-        messages=result.messages,
     )
+    return detail_of(view, result, events)
