@@ -187,6 +187,10 @@ SCHEMAS: list[tuple[dict[str, Any], Any]] = [
         {"type": "object", "properties": {"child": {"$ref": "#"}, "name": {"const": "x"}}, "required": ["name"]},
         lambda v: v["child"]["name"] == "x",
     ),
+    (
+        {"properties": {"a": {"default": None}, "b": {"default": None}, "c": {"default": 1}}, "required": ["b"]},
+        lambda v: v.keys() == {"b", "c"},
+    ),
 ]
 
 

@@ -4,7 +4,7 @@ Covers what tools and structured outputs use: type (also a list of types), enum,
 and prefixItems with bounds, anyOf / oneOf (the first branch), allOf (merged), local $ref, bounds of numbers and
 strings, multipleOf, common formats, and patterns by `pattern`. Known limits: no conditionals, no `not`, no
 `uniqueItems` beyond what chance gives, no remote references. Optional properties are left out below `DEPTH` levels,
-so that recursive schemas end.
+so that recursive schemas end, and where their default is null.
 """
 
 import math
@@ -109,7 +109,7 @@ class _Writer:
         return {
             name: self.value(part, depth + 1)
             for name, part in schema.get("properties", {}).items()
-            if name in required or depth < DEPTH
+            if name in required or (depth < DEPTH and not _is_left_out(part))
         }
 
     def _array(self, schema: Mapping[str, Any], depth: int) -> list[Any]:
@@ -152,6 +152,11 @@ class _Writer:
         while len(text) < low:
             text += " " + self._rng.choice(WORDS)
         return text if high is None else text[: int(high)]
+
+
+def _is_left_out(part: Any) -> bool:
+    """Whether an optional property is null unless somebody has a reason to say it, which nobody here has."""
+    return isinstance(part, Mapping) and "default" in part and part["default"] is None
 
 
 def _size(value: Any) -> int:
