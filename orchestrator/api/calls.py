@@ -16,11 +16,12 @@ from starlette.routing import Route
 from agents.errors import InvalidLimits
 from agents.messages import Delta, ModelReply, ModelRequest
 from agents.port import Flow, Priority
+from orchestrator.api.call_services import CallPort
 from orchestrator.api.gateway_spending import plain_spending
 from orchestrator.api.identity import Client, client_of
 from orchestrator.api.operations import Operation
 from orchestrator.api.scoping import priority_for
-from orchestrator.api.services import CallPort, Services
+from orchestrator.api.services import Services
 from orchestrator.api.streams import EventStream, ServerEvent
 from orchestrator.policy.checks import require
 from orchestrator.views.calls import CallReply, CallRequest

@@ -17,13 +17,14 @@ from starlette.types import ASGIApp
 
 from agents.errors import ModelError
 from agents.messages import Dialect, WireEvent
+from orchestrator.api.call_services import CallPort
 from orchestrator.api.gateway_asked import Asked, read_asked
 from orchestrator.api.gateway_headers import show_limits
 from orchestrator.api.gateway_limits import limit_headers
 from orchestrator.api.gateway_spending import spending
 from orchestrator.api.gateway_stream import Batches, Relay
 from orchestrator.api.leaving import until_left
-from orchestrator.api.services import CallPort, Services
+from orchestrator.api.services import Services
 from orchestrator.dialects.assemblers import assembler
 
 JSON = "application/json"

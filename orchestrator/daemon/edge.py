@@ -9,11 +9,11 @@ import trio
 from agents.errors import Draining
 from agents.messages import ModelReply, ModelRequest
 from agents.port import Flow, Priority, Receipt, ReplyStream
-from orchestrator.api.services import CallPort, Calls
+from orchestrator.api.call_services import CallPort, Calls
 
 
 class Edge:
-    """Implements `orchestrator.api.services.Calls` over another one."""
+    """Implements `orchestrator.api.call_services.Calls` over another one."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
