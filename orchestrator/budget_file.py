@@ -1,5 +1,8 @@
 """What tenants have spent, on disk: `spent.json` in the data folder, so that a restart forgives nothing.
 
+For a daemon whose store keeps nothing itself. Where the store is durable, its ledger of calls says what was spent, and
+takes over once what the file says.
+
 It is written whole, once a second at most while something changes, and at the end. A daemon that is killed loses at
 most the last second of spending; what its calls under way held is in the file as unknown, and stays spent.
 """
@@ -18,7 +21,7 @@ from msgspec import Struct
 from agents.errors import HeadraceError
 from orchestrator.budget_periods import Spent
 from orchestrator.durable import write_durably
-from orchestrator.store.base import CallRow, Ledger, SpentRow
+from orchestrator.store.ledger_port import CallRow, Ledger, SpentRow
 
 SPENT: Final = "spent.json"
 VERSION: Final = 1

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from orchestrator.store.base import SpentRow
+from orchestrator.store.ledger_port import SpentRow
 
 Per = Literal["day", "month", "ever"]
 

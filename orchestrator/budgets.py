@@ -33,7 +33,7 @@ from agents.reserve import when_room
 from agents.spec import DEFAULT_MAX_TOKENS
 from orchestrator.budget_periods import Per, Spent, period_of, spent_in
 from orchestrator.held_call import NOT_SENT, HeldCall, announce
-from orchestrator.store.base import CallRow, Ledger, SpentRow
+from orchestrator.store.ledger_port import CallRow, Ledger, SpentRow
 
 __all__ = ["LEAST_ANSWER", "HeldCall", "Per", "Spent", "TenantBudget", "TenantBudgets", "period_of", "spent_in"]
 
@@ -54,7 +54,7 @@ class TenantBudget(Struct, frozen=True, kw_only=True):
 
 
 class TenantBudgets:
-    """The budgets in force. Implements `orchestrator.api.services.Budgets`.
+    """The budgets in force. Implements `orchestrator.api.call_services.Budgets`.
 
     `prices` are those of the moment, `longest` says how long a model's answer can be; `spent` is what the `ledger` says
     of earlier daemons' calls (`Ledger.spent`).
@@ -110,7 +110,7 @@ class TenantBudgets:
     async def reserve_call(
         self, tenant: str, model: str, *, input_tokens: int, max_tokens: int | None, choices: int = 1, key: str = ""
     ) -> HeldCall | None:
-        """Reserves the most that a call can use; see `orchestrator.api.services.Budgets`. Raises `StoreError`."""
+        """Reserves the most that a call can use; see `orchestrator.api.call_services.Budgets`. Raises `StoreError`."""
         scope = self.scope(tenant)
         if scope is None:
             return None

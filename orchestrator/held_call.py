@@ -13,14 +13,14 @@ from agents.messages import Usage
 from agents.model_need import settlement
 from agents.money import Price
 from agents.port import Held
-from orchestrator.store.base import CallRow, Ledger
+from orchestrator.store.ledger_port import CallRow, Ledger
 
 NOT_SENT: Final = "not_sent"
 """The outcome of a call for which no provider did any work, where its owner says nothing else of it."""
 
 
 class HeldCall:
-    """What one call holds of its tenant's budget; see `orchestrator.api.services.HeldCall`."""
+    """What one call holds of its tenant's budget; see `orchestrator.api.call_services.HeldCall`."""
 
     __slots__ = ("_close", "_price", "_reservation", "max_tokens")
 
@@ -43,7 +43,7 @@ class HeldCall:
         return Held(need.tokens, need.micro_dollars, self._price)
 
     def settle(self, usage: Usage | None, *, worked: bool = True) -> None:
-        """Counts what was reported and gives the rest back; see `orchestrator.api.services.HeldCall`."""
+        """Counts what was reported and gives the rest back; see `orchestrator.api.call_services.HeldCall`."""
         if self._reservation.settled:
             return
         used, unknown = settlement(self._reservation.need, usage or Usage(), self._price, worked=worked)

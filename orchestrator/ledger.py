@@ -21,7 +21,7 @@ from agents.budget import NOTHING, Amounts
 from agents.messages import Usage
 from agents.model_need import settlement
 from agents.port import Held
-from orchestrator.store.base import CallRow
+from orchestrator.store.ledger_port import CallRow
 from orchestrator.transitions import Transition, TransitionKind
 
 OFFSET_SECONDS: Final = 1.0

@@ -16,7 +16,7 @@ from orchestrator.policy.history import Sent, restore
 from orchestrator.policy.lease import WRITE_GRACE
 from orchestrator.policy.limits import LimitSet
 from orchestrator.policy.window import SLOTS
-from orchestrator.store.base import Ledger, SentRow
+from orchestrator.store.ledger_port import Ledger, SentRow
 
 LEAST_SLOT: Final = 0.1
 """Seconds; finer slots would say nothing that `WRITE_GRACE` leaves certain."""

@@ -4,7 +4,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from orchestrator.ledger import LedgerHook
-from orchestrator.store.base import CallRow, Store
+from orchestrator.store.base import Store
+from orchestrator.store.ledger_port import CallRow
 from orchestrator.transitions import Transition
 
 

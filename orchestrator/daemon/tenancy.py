@@ -15,7 +15,8 @@ from orchestrator.catalogue import Catalogue
 from orchestrator.config.catalogue import budgets_of
 from orchestrator.config.schema import Config
 from orchestrator.key_file import FollowedKeys
-from orchestrator.store.base import SpentRow, Store
+from orchestrator.store.base import Store
+from orchestrator.store.ledger_port import SpentRow
 
 
 class Tenancy:

@@ -22,7 +22,8 @@ from orchestrator.jobs.service import JobService
 from orchestrator.runs.config import RunsConfig
 from orchestrator.runs.service import RunService
 from orchestrator.runs.sessions import SessionService
-from orchestrator.store.base import SpentRow, Store
+from orchestrator.store.base import Store
+from orchestrator.store.ledger_port import SpentRow
 from orchestrator.tools.mcp import McpServers
 
 _log = structlog.get_logger("headrace")

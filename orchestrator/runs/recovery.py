@@ -18,8 +18,9 @@ from orchestrator.runs.head import Head
 from orchestrator.runs.priorities import PRIORITIES
 from orchestrator.runs.reading import read_session
 from orchestrator.runs.record import RunRecord, Terms
-from orchestrator.store.base import PAGE, CallRow, RunQuery, RunRow, Store
+from orchestrator.store.base import PAGE, RunQuery, RunRow, Store
 from orchestrator.store.errors import StoreError
+from orchestrator.store.ledger_port import CallRow
 
 LOOKED_AT: Final = 128
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from msgspec.structs import astuple
 
-from orchestrator.store.base import CallRow
 from orchestrator.store.errors import StoreAway, StoreError, StoreFull, StoreLocked
+from orchestrator.store.ledger_port import CallRow
 
 COLUMNS: Final[tuple[str, ...]] = CallRow.__struct_fields__
 """Of the table of calls, in this order."""

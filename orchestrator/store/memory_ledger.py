@@ -6,7 +6,7 @@ from typing import Final
 import trio
 from msgspec.structs import replace
 
-from orchestrator.store.base import PAGE, CallRow, SentRow, SpentRow
+from orchestrator.store.ledger_port import PAGE, CallRow, SentRow, SpentRow
 from orchestrator.store.ledger_rows import LOST, day_of, input_counted, known_tokens, output_counted, slot_of
 
 MOST_ROWS: Final = 200_000
@@ -14,7 +14,7 @@ MOST_ROWS: Final = 200_000
 
 
 class MemoryLedger:
-    """Implements `orchestrator.store.base.Ledger`."""
+    """Implements `orchestrator.store.ledger_port.Ledger`."""
 
     def __init__(self, most: int = MOST_ROWS) -> None:
         self._most = most

@@ -8,7 +8,7 @@ ended. Rows go to the server as arrays, a statement for a batch, whatever its si
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
-from orchestrator.store.base import PAGE, CallRow, SentRow, SpentRow
+from orchestrator.store.ledger_port import PAGE, CallRow, SentRow, SpentRow
 from orchestrator.store.ledger_rows import COLUMNS, LOST, Outbox, fit_to_keep
 
 T = TypeVar("T")
@@ -129,7 +129,7 @@ class Database(Protocol):
 
 
 class PostgresLedger:
-    """Implements `orchestrator.store.base.Ledger`. The store makes its tables with `make_ledger_tables`."""
+    """Implements `orchestrator.store.ledger_port.Ledger`. The store makes its tables with `make_ledger_tables`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

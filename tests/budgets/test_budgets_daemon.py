@@ -18,7 +18,7 @@ from orchestrator.config.problems import ConfigError
 from orchestrator.config.schema import Config
 from orchestrator.config.summary import summarise
 from orchestrator.daemon.stores import FILE
-from orchestrator.store.base import SpentRow
+from orchestrator.store.ledger_port import SpentRow
 from orchestrator.store.sqlite import open_sqlite
 from orchestrator.views.jobs import JobRequest
 from orchestrator.views.runs import AgentChoice, RunDetail, RunRequest

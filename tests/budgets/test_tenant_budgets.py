@@ -15,7 +15,7 @@ from agents.errors import BudgetExceeded, InvalidLimits
 from agents.messages import Usage
 from agents.money import Price, PriceList
 from orchestrator.budgets import LEAST_ANSWER, HeldCall, Per, Spent, TenantBudget, TenantBudgets, period_of
-from orchestrator.store.base import SpentRow
+from orchestrator.store.ledger_port import SpentRow
 
 Clock = trio.testing.MockClock
 PRICES = PriceList({"priced": Price(input=1_000_000, output=2_000_000)})

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.store.base import Ledger, Store
+from orchestrator.store.base import Store
+from orchestrator.store.ledger_port import Ledger
 from tests.store.stores import STORES
 
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import trio
 
-from orchestrator.store.base import CallRow
+from orchestrator.store.ledger_port import CallRow
 from orchestrator.store.sqlite_ledger import make_ledger_tables
 
 T = TypeVar("T")

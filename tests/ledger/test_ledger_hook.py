@@ -14,7 +14,7 @@ from orchestrator.owner import Endpoint, Owner, OwnerConfig
 from orchestrator.policy.concurrency import ConcurrencyConfig
 from orchestrator.policy.dispatch import DispatchConfig
 from orchestrator.policy.limits import LimitSpec
-from orchestrator.store.base import CallRow
+from orchestrator.store.ledger_port import CallRow
 from orchestrator.store.memory_ledger import MemoryLedger
 from tests.ledger.ledgers import NOON
 from tests.owner.staged import StagedBackend, one_endpoint, request, running

@@ -5,7 +5,8 @@ from itertools import pairwise
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from orchestrator.store.base import CallRow, Ledger, SentRow, SpentRow, Store
+from orchestrator.store.base import Store
+from orchestrator.store.ledger_port import CallRow, Ledger, SentRow, SpentRow
 from orchestrator.store.memory_ledger import MemoryLedger
 from orchestrator.store.sqlite_ledger import SqliteLedger
 from tests.ledger.ledgers import NOON, DirectDatabase, ended_row, sent_row

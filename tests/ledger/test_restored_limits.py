@@ -26,7 +26,7 @@ from orchestrator.policy.dispatch import DispatchConfig
 from orchestrator.policy.history import Sent, restore
 from orchestrator.policy.limits import LimitSet, LimitSpec
 from orchestrator.restored_limits import restore_limits, sent_before
-from orchestrator.store.base import CallRow
+from orchestrator.store.ledger_port import CallRow
 from orchestrator.store.memory_ledger import MemoryLedger
 from tests.ledger.ledgers import NOON
 

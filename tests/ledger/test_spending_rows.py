@@ -17,8 +17,8 @@ from orchestrator.ledger import LedgerHook
 from orchestrator.owner import Endpoint, Owner, OwnerConfig
 from orchestrator.policy.concurrency import ConcurrencyConfig
 from orchestrator.policy.dispatch import DispatchConfig
-from orchestrator.store.base import Ledger, SpentRow
 from orchestrator.store.errors import StoreFull
+from orchestrator.store.ledger_port import Ledger, SpentRow
 from orchestrator.store.memory_ledger import MemoryLedger
 from tests.ledger.ledgers import NOON
 from tests.owner.staged import StagedBackend, request, running
