@@ -3,13 +3,14 @@
 from typing import Final
 
 from agents.answers import EXECUTOR_LOST, NOT_STARTED
-from agents.events import Event, ModelFailed, ToolFinished, ToolRefused
+from agents.events import Event, ModelFailed, ToolFinished
 from agents.execute import ended_open
 from agents.lifecycle import StopReason
 from agents.open_step import OpenStep
 from agents.result import Stop
 from agents.run_state import RunState
 from agents.snapshot import StepSnapshot
+from agents.tool_plan import Refused
 
 LOST: Final = "the executor went away before the answer"
 
@@ -54,18 +55,7 @@ def answer_the_rest(state: RunState, step: OpenStep, why: str) -> list[Event]:
             events.append(finish_open(state, step, index, why))
             continue
         step.answers[index] = NOT_STARTED
-        events.append(
-            ToolRefused(
-                run=state.run,
-                at=state.wall(),
-                step=step.number,
-                index=index,
-                call=call.id,
-                name=call.name,
-                outcome="not_started",
-                content=NOT_STARTED,
-            )
-        )
+        events.append(Refused(index, call, "not_started", NOT_STARTED).event(state, step))
     return events
 
 

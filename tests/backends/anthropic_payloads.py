@@ -140,14 +140,6 @@ async def fail(script: Script, request: ModelRequest = REQUEST, **options: Any) 
     return caught.value, recorder
 
 
-async def body_of(request: ModelRequest, **options: Any) -> dict[str, Any]:
-    """The body that a request goes out with."""
-    async with upstream(HELLO) as server, connection_to(server, **options) as connection:
-        await connection.send(request, Recorder())
-    body: dict[str, Any] = server.received[0].json
-    return body
-
-
 # Programs' own requests.
 
 MESSAGES = b'{"model": "opus", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 100, "odd": 1.50}'
