@@ -23,7 +23,8 @@ from msgspec import Struct
 from trio.testing import wait_all_tasks_blocked
 
 from agents.messages import Message, ModelReply, ModelRequest, Usage
-from agents.port import Flow, OwnerPort
+from agents.owner_port import OwnerPort
+from agents.port import Flow
 from orchestrator.backends.base import Capabilities, Connection, Progress
 from orchestrator.garbage import tune_collector
 from orchestrator.instruments.log import LogHook

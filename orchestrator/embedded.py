@@ -11,7 +11,8 @@ import trio
 from msgspec import Struct, field
 
 from agents.errors import HeadraceError
-from agents.port import Flow, OwnerPort, Priority
+from agents.owner_port import OwnerPort
+from agents.port import Flow, Priority
 from orchestrator.backend_choice import BackendChoice, check_reachable, make_backend, make_endpoint
 from orchestrator.backends.base import Backend
 from orchestrator.backends.local.backend import LocalBackend

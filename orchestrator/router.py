@@ -28,7 +28,8 @@ from msgspec.structs import replace
 
 from agents.errors import CallTimeout, ModelError, OwnerClosed, Refused, UnknownModel
 from agents.messages import Delta, ModelReply, ModelRequest
-from agents.port import Flow, OwnerPort, Priority, Receipt, ReplyStream
+from agents.owner_port import OwnerPort, ReplyStream
+from agents.port import Flow, Priority, Receipt
 from orchestrator.catalogue import Catalogue, Target
 from orchestrator.inbox import CallInbox
 from orchestrator.owner import Owner

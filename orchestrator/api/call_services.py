@@ -5,11 +5,12 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from agents.messages import ModelReply, ModelRequest, Usage
-from agents.port import Flow, Held, Priority, Receipt, ReplyStream
+from agents.owner_port import ReplyStream
+from agents.port import Flow, Held, Priority, Receipt
 
 
 class CallPort(Protocol):
-    """A model for one flow; see `agents.port.OwnerPort`."""
+    """A model for one flow; see `agents.owner_port.OwnerPort`."""
 
     async def call(
         self,

@@ -8,7 +8,8 @@ import trio
 
 from agents.errors import Draining
 from agents.messages import ModelReply, ModelRequest
-from agents.port import Flow, Priority, Receipt, ReplyStream
+from agents.owner_port import ReplyStream
+from agents.port import Flow, Priority, Receipt
 from orchestrator.api.call_services import CallPort, Calls
 
 

@@ -13,7 +13,8 @@ from starlette.types import ASGIApp, Message
 from agents.messages import Delta, ModelReply, ModelRequest, Usage
 from agents.messages import Message as Words
 from agents.money import PriceList
-from agents.port import Flow, OwnerPort, Priority
+from agents.owner_port import OwnerPort
+from agents.port import Flow, Priority
 from orchestrator.api.app import make_app
 from orchestrator.api.identity import Identity
 from orchestrator.api.server import serve_http

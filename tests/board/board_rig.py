@@ -8,7 +8,8 @@ import trio.testing
 
 from agents.errors import ModelError
 from agents.messages import Message, ModelReply, ModelRequest, Usage
-from agents.port import Flow, OwnerPort, Priority
+from agents.owner_port import OwnerPort
+from agents.port import Flow, Priority
 from orchestrator.backends.base import Capabilities, Connection, Progress
 from orchestrator.board import Board
 from orchestrator.owner import Endpoint, Owner, OwnerConfig

@@ -5,7 +5,8 @@ import trio.testing
 
 from agents.lifecycle import State
 from agents.messages import Delta, ModelReply, ModelRequest
-from agents.port import Flow, ModelPort, OwnerPort, Priority
+from agents.owner_port import OwnerPort
+from agents.port import Flow, ModelPort, Priority
 from agents.scripted import Script, ScriptedModel
 from orchestrator.backends.base import Connection, Progress
 from orchestrator.owner import Owner

@@ -8,7 +8,8 @@ import trio
 
 from agents.errors import ModelError
 from agents.messages import Delta, Message, ModelReply, ModelRequest, Usage, WireEvent
-from agents.port import Flow, OwnerPort, Priority
+from agents.owner_port import OwnerPort
+from agents.port import Flow, Priority
 from orchestrator.api.app import make_app
 from orchestrator.backends.base import Capabilities, Connection, Progress
 from orchestrator.owner import Endpoint, Owner, OwnerConfig

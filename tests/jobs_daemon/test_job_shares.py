@@ -9,7 +9,8 @@ import trio.testing
 
 from agents.errors import Refused
 from agents.messages import ModelRequest
-from agents.port import Flow, OwnerPort, Priority
+from agents.owner_port import OwnerPort
+from agents.port import Flow, Priority
 from orchestrator.jobs.service import JobService
 from orchestrator.owner import Endpoint, Owner, OwnerConfig
 from orchestrator.policy.concurrency import ConcurrencyConfig

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from agents.errors import ModelError, Throttled, Unavailable
 from agents.money import Price
-from agents.port import Flow, Held, OwnerPort, Receipt
+from agents.owner_port import OwnerPort
+from agents.port import Flow, Held, Receipt
 from orchestrator.ledger import LedgerHook
 from orchestrator.owner import Endpoint, Owner, OwnerConfig
 from orchestrator.policy.concurrency import ConcurrencyConfig

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from agents.errors import ModelError
 from agents.messages import Message, ModelRequest
-from agents.port import Flow, OwnerPort, Receipt
+from agents.owner_port import OwnerPort
+from agents.port import Flow, Receipt
 from orchestrator.backends.simulated.backend import (
     SimConfig,
     SimLatency,

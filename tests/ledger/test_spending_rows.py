@@ -9,7 +9,8 @@ import trio
 from agents.errors import ModelError, Throttled, Unavailable
 from agents.messages import Usage
 from agents.money import Price, PriceList
-from agents.port import Flow, OwnerPort, Receipt
+from agents.owner_port import OwnerPort
+from agents.port import Flow, Receipt
 from orchestrator.budget_file import SPENT, carry_over, read_spent
 from orchestrator.budget_periods import Spent
 from orchestrator.budgets import HeldCall, TenantBudget, TenantBudgets

@@ -13,7 +13,8 @@ from agents.budget import Scope
 from agents.journal import MemoryJournal
 from agents.loop import run_agent
 from agents.money import Price, PriceList
-from agents.port import Flow, OwnerPort
+from agents.owner_port import OwnerPort
+from agents.port import Flow
 from agents.spec import AgentSpec
 from orchestrator.budgets import TenantBudget, TenantBudgets
 from orchestrator.ledger import LedgerHook

@@ -7,7 +7,8 @@ from msgspec import Struct, field
 
 from agents.errors import ModelError
 from agents.messages import Message, ModelRequest
-from agents.port import Flow, OwnerPort, Priority
+from agents.owner_port import OwnerPort
+from agents.port import Flow, Priority
 from orchestrator.backends.simulated.backend import SimProvider, SimulatedBackend
 from orchestrator.owner import Endpoint, Owner, OwnerConfig
 from orchestrator.policy.concurrency import ConcurrencyConfig

@@ -6,7 +6,8 @@ import pytest
 import trio
 
 from agents.errors import ModelError, OwnerClosed, Unavailable
-from agents.port import Call, Flow, OwnerPort
+from agents.owner_port import OwnerPort
+from agents.port import Call, Flow
 from orchestrator.owner import Owner
 from orchestrator.policy.dispatch import DispatchConfig, TenantConfig
 from orchestrator.policy.limits import InFlightSpec, LimitSpec

@@ -6,7 +6,8 @@ import pytest
 import trio
 
 from agents.errors import CallTimeout, ConnectTimeout, InvalidLimits, SilenceTimeout
-from agents.port import Flow, OwnerPort
+from agents.owner_port import OwnerPort
+from agents.port import Flow
 from orchestrator.attempt import Clocks
 from orchestrator.owner import Owner
 from orchestrator.policy.dispatch import DispatchConfig

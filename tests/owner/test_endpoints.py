@@ -4,7 +4,8 @@ import pytest
 import trio
 
 from agents.errors import Refused, Unavailable
-from agents.port import Flow, OwnerPort
+from agents.owner_port import OwnerPort
+from agents.port import Flow
 from orchestrator.backends.simulated.backend import SimConfig, SimLatency, SimLength, SimProvider, SimulatedBackend
 from orchestrator.owner import Endpoint, Owner, OwnerConfig
 from orchestrator.policy.concurrency import ConcurrencyConfig

@@ -9,7 +9,8 @@ import trio
 import trio.testing
 
 from agents.errors import ModelError, Overloaded, Throttled, Unavailable
-from agents.port import Flow, OwnerPort
+from agents.owner_port import OwnerPort
+from agents.port import Flow
 from orchestrator.backends.base import Backend
 from orchestrator.backends.simulated.backend import (
     FaultRule,

@@ -7,7 +7,8 @@ import pytest
 import trio
 import trio.testing
 
-from agents.port import Flow, OwnerPort
+from agents.owner_port import OwnerPort
+from agents.port import Flow
 from orchestrator.attempt import Clocks
 from orchestrator.backends.base import Backend
 from orchestrator.backends.openai.backend import OpenAIBackend, OpenAIConfig

@@ -4,7 +4,8 @@ import pytest
 import trio
 from msgspec.structs import replace
 
-from agents.port import Flow, OwnerPort, Priority
+from agents.owner_port import OwnerPort
+from agents.port import Flow, Priority
 from orchestrator.backends.simulated.backend import SimConfig, SimLatency, SimLength, SimProvider
 from orchestrator.policy.dispatch import DispatchConfig, TenantConfig
 from orchestrator.policy.fair_config import FairConfig

@@ -7,7 +7,8 @@ import trio
 
 from agents.errors import ModelError, Unavailable
 from agents.messages import ModelReply
-from agents.port import Flow, OwnerPort
+from agents.owner_port import OwnerPort
+from agents.port import Flow
 from orchestrator.owner import Endpoint, Owner, OwnerConfig
 from orchestrator.policy.breaker import BreakerConfig
 from orchestrator.policy.concurrency import ConcurrencyConfig

@@ -6,7 +6,8 @@ import pytest
 import trio
 
 from agents.errors import OwnerClosed, QueueTimeout, Refused, Throttled, TooLarge, Truncated, Unavailable
-from agents.port import Call, Flow, OwnerPort, Priority
+from agents.owner_port import OwnerPort
+from agents.port import Call, Flow, Priority
 from orchestrator.inbox import CallInbox
 from orchestrator.owner import Endpoint, Owner, OwnerConfig
 from orchestrator.policy.dispatch import DispatchConfig, TenantConfig

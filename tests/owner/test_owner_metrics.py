@@ -5,7 +5,8 @@ import trio
 import trio.testing
 from prometheus_client.parser import text_string_to_metric_families
 
-from agents.port import Flow, OwnerPort, Priority
+from agents.owner_port import OwnerPort
+from agents.port import Flow, Priority
 from orchestrator.instruments.prometheus import PrometheusHook
 from orchestrator.owner import Endpoint, Owner, OwnerConfig
 from orchestrator.policy.concurrency import ConcurrencyConfig

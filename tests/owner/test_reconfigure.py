@@ -4,7 +4,8 @@ import pytest
 import trio
 
 from agents.errors import InvalidLimits, ModelError, TooLarge
-from agents.port import Flow, OwnerPort, Priority
+from agents.owner_port import OwnerPort
+from agents.port import Flow, Priority
 from orchestrator.owner import Endpoint, Owner, OwnerConfig
 from orchestrator.owner_config import EndpointLimits
 from orchestrator.policy.concurrency import ConcurrencyConfig

@@ -4,7 +4,8 @@ import trio
 from msgspec import Raw
 
 from agents.messages import ModelRequest, WireRequest
-from agents.port import Flow, OwnerPort
+from agents.owner_port import OwnerPort
+from agents.port import Flow
 from orchestrator.backends.simulated.backend import SimConfig, SimProvider, SimulatedBackend
 from orchestrator.owner import Endpoint, Owner, OwnerConfig
 from orchestrator.policy.limits import LimitSpec

@@ -12,7 +12,8 @@ from agents.errors import ModelError, Throttled, Unavailable
 from agents.events import ModelFailed, ModelReplied, ModelRequested
 from agents.journal import MemoryJournal
 from agents.loop import AgentRun
-from agents.port import Call, Flow, OwnerPort
+from agents.owner_port import OwnerPort
+from agents.port import Call, Flow
 from agents.spec import AgentSpec
 from orchestrator.attempt import Clocks
 from orchestrator.owner import Owner

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 import trio
 import trio.testing
 
-from agents.port import Flow, OwnerPort
+from agents.owner_port import OwnerPort
+from agents.port import Flow
 from orchestrator.attempt import Clocks
 from tests.owner.staged import StagedBackend, one_endpoint, request, running
 
