@@ -7,11 +7,13 @@ Results are JSON Lines as well, one `orchestrator.jobs.job.ItemResult` each, rea
 Times are seconds since the Unix epoch; amounts are tokens and micro-dollars.
 """
 
+import math
 from typing import Any, Literal
 
 from msgspec import Struct
 
 from agents.budget import Limits
+from agents.errors import InvalidLimits
 from agents.messages import Usage
 from orchestrator.views.runs import AgentChoice, PriorityName
 
@@ -19,6 +21,15 @@ JobPhase = Literal["running", "stopping", "done", "failed", "stopped", "cancelle
 """`running` and `stopping` are live. `interrupted`: left before its end; the daemon goes on with it."""
 
 LIVE_PHASES = frozenset({"running", "stopping"})
+
+MOST_SUBTASKS = 1000
+
+JobStage = Literal["planning", "working", "synthesis", "ended"]
+"""What a job is at: its planner makes the inputs, workers run them, the synthesis writes the answer, or none of it."""
+
+GatherPolicy = Literal["all", "settle", "quorum", "first", "deadline"]
+"""When a job has enough: `settle` when every item has ended, `all` so too but its first failure stops the rest,
+`quorum` when `count` are done, `first` when `count` have ended whether done or failed, `deadline` after `seconds`."""
 
 
 class InputLine(Struct, frozen=True, omit_defaults=True):
@@ -29,11 +40,73 @@ class InputLine(Struct, frozen=True, omit_defaults=True):
     problem: str = ""
 
 
+class GatherRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When a job closes; what is under way then is cancelled. `seconds` count from when its workers may start.
+
+    `quorum` and `first` need `count`. `deadline` needs `seconds`, and fails where fewer than `count` are done by then.
+    Raises `InvalidLimits`, naming the field.
+    """
+
+    policy: GatherPolicy = "settle"
+    count: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        counted = self.policy in ("quorum", "first")
+        if self.count is None and counted:
+            raise InvalidLimits("count", f"is needed by the policy {self.policy}: how many items are enough")
+        if self.count is not None:
+            if not counted and self.policy != "deadline":
+                raise InvalidLimits("count", f"is for the policies quorum, first and deadline, not for {self.policy}")
+            if self.count < 1:
+                raise InvalidLimits("count", f"a whole number, 1 or more, not {self.count!r}")
+        if (self.seconds is None) == (self.policy == "deadline"):
+            is_for = "is needed by the policy deadline" if self.seconds is None else "is for the policy deadline only"
+            raise InvalidLimits("seconds", is_for)
+        if self.seconds is not None and not (math.isfinite(self.seconds) and self.seconds > 0):
+            raise InvalidLimits("seconds", f"more than 0 seconds and finite, not {self.seconds!r}")
+
+
+class PlannerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who makes the job's inputs: a run that answers `task` with a list of 1 to `most` subtasks, an input {text} each.
+
+    `who` None is whoever works at the items. Raises `InvalidLimits`, naming the field.
+    """
+
+    task: str
+    who: AgentChoice | None = None
+    most: int = 20
+
+    def __post_init__(self) -> None:
+        if not self.task.strip():
+            raise InvalidLimits("task", "says what is to be planned, and is empty")
+        if not 1 <= self.most <= MOST_SUBTASKS:
+            raise InvalidLimits("most", f"from 1 to {MOST_SUBTASKS} subtasks, not {self.most}")
+
+
+class SynthesisRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who writes the job's answer: a run on `prompt`, a template in which {results} stands for the table of items and
+    {job} for the job's name.
+
+    `share` of each of the job's limits is kept for it. `who` None is whoever works at the items. Raises
+    `InvalidLimits`, naming the field.
+    """
+
+    prompt: str
+    who: AgentChoice | None = None
+    share: float = 0.2
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share < 1:
+            raise InvalidLimits("share", f"more than 0 and less than 1, not {self.share!r}")
+
+
 class JobRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A job to create. `prompt` is a template: {field} stands for an input's field.
 
     `job` is an id of the client's own choice. `workers` bounds its live runs, None is the daemon's default; `weight`
     is its part of the tenant's service against the tenant's other jobs. `budget` is shared by all its runs.
+    With a `planner` no inputs are uploaded.
     """
 
     prompt: str
@@ -47,6 +120,9 @@ class JobRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ordered: bool = False
     fail_fast: bool = False
     budget: Limits = Limits()
+    gather: GatherRequest = GatherRequest()
+    planner: PlannerRequest | None = None
+    synthesis: SynthesisRequest | None = None
 
 
 class JobView(Struct, frozen=True, kw_only=True):
@@ -54,7 +130,8 @@ class JobView(Struct, frozen=True, kw_only=True):
 
     `upload_offset` is how many bytes of inputs are on disk: an upload goes on from there. `micro_dollars` None is
     unknown. `message` says why it ended early, if it did. `failures` counts failed items by reason, `errors` are the
-    first few in words.
+    first few in words. `answer` is the synthesis'. `usage` and `micro_dollars` are those of items, planner and
+    synthesis.
     """
 
     job: str
@@ -81,6 +158,9 @@ class JobView(Struct, frozen=True, kw_only=True):
     failures: dict[str, int]
     errors: tuple[str, ...]
     result_bytes: int
+    stage: JobStage = "working"
+    gather: GatherRequest = GatherRequest()
+    answer: str = ""
 
 
 class JobList(Struct, frozen=True, kw_only=True):
