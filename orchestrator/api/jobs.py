@@ -38,6 +38,12 @@ class ResultsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     follow: Annotated[bool, Meta(description="true: new ones as they come, until the job has ended")] = False
 
 
+class RetryQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is run once more."""
+
+    only_failed: Annotated[bool, Meta(description="true: not what was cancelled or never began")] = False
+
+
 def routes(services: Services) -> list[Route]:
     """The routes under `/api/jobs`."""
     jobs = services.jobs
@@ -70,8 +76,8 @@ def routes(services: Services) -> list[Route]:
     async def cancel_job(request: Request) -> JobView:
         return await jobs.cancel(own(request))
 
-    async def retry_job(request: Request) -> JobView:
-        return await jobs.retry(own(request))
+    async def retry_job(request: Request, query: RetryQuery) -> JobView:
+        return await jobs.retry(own(request), only_failed=query.only_failed)
 
     async def remove_job(request: Request) -> Response:
         await jobs.remove(own(request))
@@ -128,6 +134,7 @@ def routes(services: Services) -> list[Route]:
             f"{one}/retry",
             retry_job,
             "Run once more what failed, was cancelled or never began",
+            query=RetryQuery,
             answer=JobView,
             errors=(404, 409, 503, 507),
         ),

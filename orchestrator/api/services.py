@@ -192,8 +192,11 @@ class Jobs(Protocol):
         """Ends the job; for one that has ended it changes nothing."""
         ...
 
-    async def retry(self, job: str) -> JobView:
-        """Runs what failed, was cancelled or never began once more. Raises `InputError` while the job is live."""
+    async def retry(self, job: str, *, only_failed: bool = False) -> JobView:
+        """Runs what failed, was cancelled or never began once more; with `only_failed` what failed, and nothing else.
+
+        Raises `InputError` while the job is live.
+        """
         ...
 
     async def remove(self, job: str) -> None:

@@ -38,8 +38,9 @@ Examples:
 """
 RETRY_EXAMPLES: Final = """
 \b
-Example:
+Examples:
   headrace job retry letters-3fa2b1 && headrace job results letters-3fa2b1 -o out.jsonl --follow
+  headrace job retry letters-3fa2b1 --failed
 """
 CANCEL_EXAMPLES: Final = """
 \b
@@ -106,11 +107,18 @@ def results(
     raise typer.Exit(speak(url, work))
 
 
-def retry(job: JobId, json: Json = False, url: Url = DEFAULT_URL) -> None:
+def retry(
+    job: JobId,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="Only what failed, not what was cancelled or never began.")
+    ] = False,
+    json: Json = False,
+    url: Url = DEFAULT_URL,
+) -> None:
     """Runs once more what failed, was cancelled or never began."""
 
     async def work(client: Client, ending: SignalEnd) -> int:
-        view = await client.retry_job(job)
+        view = await client.retry_job(job, only_failed=failed)
         _tell(view, json=json)
         if not json:
             say(f"Its results: headrace job results {view.job} -o FILE --follow")

@@ -179,9 +179,10 @@ class Requests:
     async def cancel_job(self, job: str) -> JobView:
         return await self._wire.ask(JobView, "POST", path_of("jobs", job, "cancel"))
 
-    async def retry_job(self, job: str) -> JobView:
-        """Runs what failed, was cancelled or never began once more."""
-        return await self._wire.ask(JobView, "POST", path_of("jobs", job, "retry"), repeat=False)
+    async def retry_job(self, job: str, *, only_failed: bool = False) -> JobView:
+        """Runs what failed, was cancelled or never began once more; with `only_failed` what failed, nothing else."""
+        params: Params | None = {"only_failed": "true"} if only_failed else None
+        return await self._wire.ask(JobView, "POST", path_of("jobs", job, "retry"), params=params, repeat=False)
 
     async def remove_job(self, job: str) -> None:
         """Deletes a job that has ended, with its inputs and results."""

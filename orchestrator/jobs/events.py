@@ -41,10 +41,14 @@ class JobPlanned(_JobEvent, frozen=True, kw_only=True, tag="job_planned"):
 
 
 class AttemptStarted(_JobEvent, frozen=True, kw_only=True, tag="attempt_started"):
-    """Items without a `done` result are run from here on. `granted` says that the job's budget begins anew."""
+    """Items without a `done` result are run from here on; with `only_failed` those whose run failed, and no others.
+
+    `granted` says that the job's budget begins anew.
+    """
 
     attempt: int
     granted: bool
+    only_failed: bool = False
 
 
 class InputsComplete(_JobEvent, frozen=True, kw_only=True, tag="inputs_complete"):

@@ -87,7 +87,7 @@ class JobFold:
 
     def _begin(self, event: AttemptStarted) -> None:
         self.attempt = event.attempt
-        self.table.begin(granted=event.granted)
+        self.table.begin(granted=event.granted, only_failed=event.only_failed)
         self.ending = None
         self._change(attempt=event.attempt, phase="running", message="", cancelled=0, ended=None)
         if event.granted:

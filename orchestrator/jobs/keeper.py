@@ -17,7 +17,7 @@ from agents.spec import AgentSpec
 from orchestrator.jobs.budget import JobBudgets
 from orchestrator.jobs.driver import JobDriver
 from orchestrator.jobs.entry import JobEntry
-from orchestrator.jobs.errors import JobStorageError
+from orchestrator.jobs.errors import JobConflict, JobStorageError
 from orchestrator.jobs.events import AttemptStarted, InputsComplete, JobEnded, JobRemoved
 from orchestrator.jobs.fold import JobFold
 from orchestrator.jobs.log import JobLog
@@ -104,14 +104,19 @@ class JobKeeper:
             await entry.save()
         return True
 
-    async def retry(self, entry: JobEntry, agent: AgentSpec) -> None:
-        """Goes on with an attempt that was left, or begins another one."""
+    async def retry(self, entry: JobEntry, agent: AgentSpec, *, only_failed: bool = False) -> None:
+        """Goes on with an attempt that was left, or begins another one, with `only_failed` of what failed.
+
+        Raises `JobConflict` where `only_failed` is asked of an attempt that was left: it takes all that it has to.
+        """
         taken = await self._take_up(entry)
+        if taken.fold.live and only_failed:
+            raise JobConflict(f"job {entry.job} was interrupted; it goes on with everything that is not done")
         if taken.fold.live:
             await self._resume(entry, taken)
             return
         attempt = max(taken.fold.attempt, entry.record.attempt) + 1
-        started = AttemptStarted(at=self._wall(), attempt=attempt, granted=True)
+        started = AttemptStarted(at=self._wall(), attempt=attempt, granted=True, only_failed=only_failed)
         with _storing(), trio.CancelScope(shield=True):
             await taken.log.append(started)
         taken.fold.add(started, taken.log.last)

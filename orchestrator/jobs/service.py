@@ -189,8 +189,8 @@ class JobService:
                 await self._keeper.give_up(entry, CANCELLED)
         return entry.view()
 
-    async def retry(self, job: str) -> JobView:
-        """Runs what failed, was cancelled or never began once more.
+    async def retry(self, job: str, *, only_failed: bool = False) -> JobView:
+        """Runs what failed, was cancelled or never began once more; with `only_failed` what failed, and nothing else.
 
         Raises `JobConflict` while the job is live, `Draining`, `UnknownAgent`, `UnknownModel`, `JobStorageError`.
         """
@@ -198,7 +198,8 @@ class JobService:
             if entry.live:
                 raise JobConflict(f"job {job} is live ({entry.phase}); it can be tried again when it has ended")
             self._refuse_if_closed()
-            await self._keeper.retry(entry, self._catalogue().agent(entry.record.request.who))
+            agent = self._catalogue().agent(entry.record.request.who)
+            await self._keeper.retry(entry, agent, only_failed=only_failed)
             self._close_if_closed(entry)
         return entry.view()
 

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Final
 
 from agents.budget import NOTHING, Amounts
+from agents.lifecycle import StopReason
 from agents.messages import Usage
 from orchestrator.jobs.job import ERRORS_KEPT
 from orchestrator.jobs.record import JobLine, JobSummary
@@ -20,11 +21,12 @@ _OTHER: Final = "other"
 
 
 class ResultTable:
-    """The last result of each ordinal, and the sums."""
+    """The last result of each ordinal, and the sums. `only_failed` is what the present attempt was begun with."""
 
     def __init__(self) -> None:
         self._codes = bytearray(1)
         self._ended = bytearray(1)
+        self.only_failed = False
         self._counts = [0, 0]
         self._names = ["", "done"]
         self._by_name: dict[str, int] = {}
@@ -47,7 +49,9 @@ class ResultTable:
 
     def is_over(self, ordinal: int) -> bool:
         """Whether the present attempt has nothing to do with this one: it is done, or came to an end in it."""
-        return ordinal < len(self._codes) and (self._codes[ordinal] == _DONE or self._ended[ordinal] == 1)
+        if ordinal >= len(self._codes):
+            return self.only_failed
+        return self._codes[ordinal] == _DONE or self._ended[ordinal] == 1
 
     def begun(self, items: int, most: int) -> Iterator[int]:
         """The ordinals, of `items` there are, of which a run may be known though nothing is said of its end here.
@@ -58,9 +62,14 @@ class ResultTable:
         ordinals = (ordinal for ordinal in range(1, items + 1) if not self.is_over(ordinal))
         return islice(ordinals, most)
 
-    def begin(self, *, granted: bool) -> None:
-        """Another attempt begins; with `granted` nothing of the job's budget is spent."""
-        self._ended = bytearray(len(self._codes))
+    def begin(self, *, granted: bool, only_failed: bool = False) -> None:
+        """Another attempt begins; with `granted` nothing of the job's budget is spent.
+
+        With `only_failed` it has nothing to do with ordinals that have no line, or were cancelled.
+        """
+        self.only_failed = only_failed
+        left_out = bytes({_NONE, self._by_name.get(StopReason.CANCELLED.value, _NONE)}) if only_failed else b""
+        self._ended = bytearray(self._codes.translate(_marks(left_out)))
         if granted:
             self._spent = [0] * len(Amounts.__struct_fields__)
             self._unknown = NOTHING
@@ -71,7 +80,7 @@ class ResultTable:
         if ordinal >= len(self._codes):
             more = bytes(ordinal - len(self._codes) + 1)
             self._codes.extend(more)
-            self._ended.extend(more)
+            self._ended.extend(b"\1" * len(more) if self.only_failed else more)
         self._ended[ordinal] = 1
         before = self._codes[ordinal]
         if before != _NONE:
@@ -124,3 +133,8 @@ class ResultTable:
 
     def __repr__(self) -> str:
         return f"<ResultTable {self.done} done, {self.failed} failed>"
+
+
+def _marks(codes: bytes) -> bytes:
+    """For `translate`: 1 for each of these codes, 0 for every other."""
+    return bytes(code in codes for code in range(256))

@@ -164,6 +164,9 @@ class JobWork:
             return Ending("failed", message, left)
         if self._tail.problem:
             return Ending("failed", self._tail.problem, left)
+        left_out = self._spool.durable.lines - self.table.done - self.table.failed
+        if self.table.only_failed and left_out:
+            return Ending("stopped", f"only what had failed was run again; {left_out:,} inputs were left out", left)
         return Ending("failed" if self.table.failed else "done")
 
     async def _run_item(self, item: Item, prompt: str) -> ItemResult:
