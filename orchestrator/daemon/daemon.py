@@ -60,6 +60,9 @@ from orchestrator.router import Router
 from orchestrator.store.base import Store
 from orchestrator.tools.mcp import McpServers
 
+SERVERS_SECONDS = 3.0
+"""How long it waits for MCP servers before it goes on; runs that need one which is not there yet wait for it."""
+
 _log = structlog.get_logger("headrace")
 
 
@@ -145,7 +148,9 @@ class Daemon:
         self._books.keep_in(store)
         async with trio.open_nursery() as core:
             await core.start(self.owners.run, self._lost)
-            await core.start(self._servers.run)
+            core.start_soon(self._servers.run)
+            with trio.move_on_after(SERVERS_SECONDS):
+                await self._servers.tried()
             core.start_soon(on_new_day, self._new_day)
             async with trio.open_nursery() as nursery:
                 work = self._work = await self._take_up(nursery, folder, store)

@@ -68,9 +68,13 @@ class McpServers:
         async with trio.open_nursery() as nursery:
             for offer in self._offers.values():
                 nursery.start_soon(offer.server.run)
-            for offer in self._offers.values():
-                await offer.server.tried.wait()
+            await self.tried()
             task_status.started()
+
+    async def tried(self) -> None:
+        """Returns when each server has been tried once."""
+        for offer in self._offers.values():
+            await offer.server.tried.wait()
 
     def tools(self, server: str) -> tuple[BaseTool, ...]:
         """The server's tools, the last known while it is away. Raises `UnknownServer`, `McpUnavailable`."""
