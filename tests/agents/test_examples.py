@@ -5,11 +5,16 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
+FOLDER = Path(__file__).parents[2] / "examples"
+EXAMPLES = sorted([*FOLDER.glob("*.py"), *FOLDER.glob("patterns/[!_]*.py")])
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_the_example_runs_and_says_something(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_runs_and_says_something(
+    path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Run as a script, it asserts its own output and prints some."""
+    monkeypatch.setattr("sys.argv", [str(path)])
+    monkeypatch.syspath_prepend(str(path.parent))  # as Python does for a script
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out.strip()
