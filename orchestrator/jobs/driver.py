@@ -73,6 +73,7 @@ class JobDriver:
             results=entry.results,
             table=fold.table,
             runs=self._runs,
+            store=self._store,
             agent=agent,
             budget=budget,
             fuse=Fuse(record.workers, self._attempts),
@@ -80,7 +81,7 @@ class JobDriver:
             wall=self._wall,
         )
         if fold.ending is not None:
-            work.stop(fold.ending.phase, fold.ending.message)
+            work.take_over(fold.ending)
         entry.begin(work)
         self._weigh(entry, record.request.weight)
         self._nursery.start_soon(self._drive, entry, work, name=f"job {record.job}")

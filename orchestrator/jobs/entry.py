@@ -92,6 +92,8 @@ class JobEntry:
             failures=summary.failures,
             errors=summary.errors,
             result_bytes=self.results.size,
+            stage="ended" if work is None else "working",
+            gather=record.request.gather,
         )
 
     async def watch(self) -> AsyncGenerator[JobView, None]:

@@ -72,10 +72,14 @@ class ItemFinished(_JobEvent, frozen=True, kw_only=True, tag="item_finished"):
 
 
 class JobStopping(_JobEvent, frozen=True, kw_only=True, tag="job_stopping"):
-    """The attempt takes no more items, and will end in `phase`, whoever ends it."""
+    """The attempt takes no more items, and will end in `phase`, whoever ends it.
+
+    With `gathered` it has what it needs, or cannot get it any more: items under way are cancelled and leave lines.
+    """
 
     phase: JobPhase
     message: str
+    gathered: bool = False
 
 
 class JobEnded(_JobEvent, frozen=True, kw_only=True, tag="job_ended"):

@@ -83,13 +83,14 @@ class JobFold:
             workers=event.workers,
             created=event.created,
             granted_at=event.at,
+            since=event.at,
         )
 
     def _begin(self, event: AttemptStarted) -> None:
         self.attempt = event.attempt
         self.table.begin(granted=event.granted, only_failed=event.only_failed)
         self.ending = None
-        self._change(attempt=event.attempt, phase="running", message="", cancelled=0, ended=None)
+        self._change(attempt=event.attempt, phase="running", message="", cancelled=0, ended=None, since=event.at)
         if event.granted:
             self._change(granted_attempt=event.attempt, granted_at=event.at)
 

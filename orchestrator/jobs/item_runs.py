@@ -52,7 +52,7 @@ class ItemRuns:
         """One item, from its prompt to its result."""
         options = self._options
         flow = Flow(options.tenant, options.job, str(item.ordinal))
-        port = Watched(self._models.port(flow, options.priority), self._note)
+        port = Watched(self._models.port(flow, options.priority), self._fuse, self._on_hopeless)
         try:
             result = await run_agent(
                 options.agent,
@@ -68,14 +68,6 @@ class ItemRuns:
         finally:
             self._models.ended(flow)
         return item_result(item, result)
-
-    def _note(self, error: ModelError | None) -> None:
-        if error is None:
-            self._fuse.succeeded()
-            return
-        hopeless = self._fuse.failed(error)
-        if hopeless is not None:
-            self._on_hopeless(hopeless)
 
 
 def item_result(item: Item, result: RunResult) -> ItemResult:
@@ -94,13 +86,14 @@ def item_result(item: Item, result: RunResult) -> ItemResult:
 
 
 class Watched:
-    """A model port that tells how each call ended; a cancelled one says nothing."""
+    """A model port that tells a fuse how each call ended, a cancelled one excepted; `on_hopeless` why to stop."""
 
-    __slots__ = ("_note", "_port")
+    __slots__ = ("_fuse", "_on_hopeless", "_port")
 
-    def __init__(self, port: ModelPort, note: Callable[[ModelError | None], None]) -> None:
+    def __init__(self, port: ModelPort, fuse: Fuse, on_hopeless: Callable[[str], None]) -> None:
         self._port = port
-        self._note = note
+        self._fuse = fuse
+        self._on_hopeless = on_hopeless
 
     async def call(
         self,
@@ -113,7 +106,9 @@ class Watched:
         try:
             reply = await self._port.call(request, deadline=deadline, priority=priority, receipt=receipt)
         except ModelError as error:
-            self._note(error)
+            hopeless = self._fuse.failed(error)
+            if hopeless is not None:
+                self._on_hopeless(hopeless)
             raise
-        self._note(None)
+        self._fuse.succeeded()
         return reply

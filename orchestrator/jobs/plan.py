@@ -69,6 +69,7 @@ def plan_job(request: JobRequest, catalogue: Catalogue, config: JobsConfig, now:
         workers=workers,
         created=now,
         granted_at=now,
+        since=now,
     )
 
 

@@ -8,7 +8,7 @@ from agents.budget import NOTHING, Amounts
 from agents.messages import Usage
 from orchestrator.jobs.job import ItemResult
 from orchestrator.views.jobs import LIVE_PHASES, JobPhase, JobRequest
-from orchestrator.views.runs import PriorityName
+from orchestrator.views.runs import AgentChoice, PriorityName, RunRequest
 
 FORMAT: Final = 1
 """The version of the folder's layout, in `job.json`."""
@@ -51,8 +51,8 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     Its events come behind number `behind`, and `events` is the number of the last one that this knows of; a log that
     has gone on knows better. `attempt` rises with each retry. The job's budget was last granted at `granted_at`, for
     `granted_attempt` and those after it. `received` and `upload_offset` say how many lines and bytes of inputs there
-    were; the file itself may be longer. `cancelled` items were begun in the last attempt and taken away. `summary`
-    holds once the job has ended.
+    were; the file itself may be longer. Workers of the last attempt may run `since` then; `cancelled` items were begun
+    in it and taken away. `summary` holds once the job has ended.
     """
 
     format: int = FORMAT
@@ -68,6 +68,7 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     attempt: int = 1
     granted_attempt: int = 1
     granted_at: float
+    since: float = 0.0
     complete: bool = False
     received: int = 0
     upload_offset: int = 0
@@ -81,3 +82,15 @@ class JobRecord(Struct, frozen=True, kw_only=True):
         """The id of an item's run: whoever goes on with the attempt asks for the same one again."""
         again = f".{self.attempt}" if self.attempt > 1 else ""
         return f"{self.job}.{ordinal}{again}"
+
+    def asking(self, run: str, task: str, who: AgentChoice | None = None) -> RunRequest:
+        """The request for a run of this job; who works is whoever the job asks for, unless it is said."""
+        request = self.request
+        return RunRequest(
+            task=task,
+            who=request.who if who is None else who,
+            run=run,
+            tenant=request.tenant,
+            job=self.job,
+            priority=self.priority,
+        )

@@ -36,6 +36,7 @@ class ResultTable:
         self._micro_dollars: int | None = 0
         self._spent = [0] * len(Amounts.__struct_fields__)
         self._unknown = NOTHING
+        self._failed_again = 0
 
     @property
     def done(self) -> int:
@@ -46,6 +47,16 @@ class ResultTable:
     def failed(self) -> int:
         """Ordinals whose last line says `failed`."""
         return sum(self._counts[_DONE + 1 :])
+
+    @property
+    def failed_again(self) -> int:
+        """Those of them that ended in the present attempt."""
+        return self._failed_again
+
+    @property
+    def an_error(self) -> str:
+        """What is known of some item that failed."""
+        return next(reversed(self._errors.values()), "")
 
     def is_over(self, ordinal: int) -> bool:
         """Whether the present attempt has nothing to do with this one: it is done, or came to an end in it."""
@@ -70,6 +81,7 @@ class ResultTable:
         self.only_failed = only_failed
         left_out = bytes({_NONE, self._by_name.get(StopReason.CANCELLED.value, _NONE)}) if only_failed else b""
         self._ended = bytearray(self._codes.translate(_marks(left_out)))
+        self._failed_again = 0
         if granted:
             self._spent = [0] * len(Amounts.__struct_fields__)
             self._unknown = NOTHING
@@ -81,14 +93,16 @@ class ResultTable:
             more = bytes(ordinal - len(self._codes) + 1)
             self._codes.extend(more)
             self._ended.extend(b"\1" * len(more) if self.only_failed else more)
-        self._ended[ordinal] = 1
         before = self._codes[ordinal]
+        self._failed_again -= self._ended[ordinal] == 1 and before not in (_NONE, _DONE)
+        self._ended[ordinal] = 1
         if before != _NONE:
             self._counts[before] -= 1
             self._errors.pop(ordinal, None)
         code = _DONE if line.state == "done" else self._code(line.reason)
         self._codes[ordinal] = code
         self._counts[code] += 1
+        self._failed_again += code != _DONE
         if code != _DONE and len(self._errors) < ERRORS_KEPT:
             self._errors[ordinal] = f"{line.origin}: {line.error or line.reason}"
         self._pay(line)

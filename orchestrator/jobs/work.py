@@ -11,6 +11,7 @@ whoever goes on with an attempt asks for the same runs again, and gets those tha
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -19,21 +20,24 @@ import structlog
 import trio
 
 from agents.budget import NOTHING, Amounts, Scope
-from agents.errors import Draining, HeadraceError, ModelError
+from agents.errors import Draining, HeadraceError
 from agents.lifecycle import StopReason
 from agents.log import JournalLost
 from agents.origin import RunLeft
 from agents.port import ModelPort
-from agents.result import RunResult
 from agents.spec import AgentSpec
 from orchestrator.jobs.ending import Ending, may_go_on
 from orchestrator.jobs.events import ItemFinished, JobEvent, JobStopping
 from orchestrator.jobs.files import JobFolder, OpenFiles
 from orchestrator.jobs.fuse import Fuse
+from orchestrator.jobs.gather import Close
+from orchestrator.jobs.gathering import Gathering
 from orchestrator.jobs.inputs import Item
-from orchestrator.jobs.item_runs import Watched, item_result
+from orchestrator.jobs.item_lines import failed_line, item_line, line_of, unknown_of
+from orchestrator.jobs.item_runs import Watched
 from orchestrator.jobs.job import ItemResult, Job, JobSpec, item_failed
 from orchestrator.jobs.log import JobLog
+from orchestrator.jobs.losers import drain
 from orchestrator.jobs.outputs import OutputError
 from orchestrator.jobs.ports import RunsToEnd
 from orchestrator.jobs.projection import ResultFile
@@ -43,6 +47,7 @@ from orchestrator.jobs.spool import InputSpool
 from orchestrator.jobs.table import ResultTable
 from orchestrator.jobs.tail import InputTail
 from orchestrator.jobs.template import Template
+from orchestrator.store.base import Store
 from orchestrator.store.errors import StoreError
 from orchestrator.views.jobs import JobPhase
 from orchestrator.views.runs import RunRequest
@@ -64,6 +69,7 @@ class JobWork:
         results: ResultView,
         table: ResultTable,
         runs: RunsToEnd,
+        store: Store,
         agent: AgentSpec,
         budget: Scope,
         fuse: Fuse,
@@ -80,6 +86,7 @@ class JobWork:
         self._spool = spool
         self._results = results
         self._runs = runs
+        self._store = store
         self._agent = agent
         self._budget = budget
         self._fuse = fuse
@@ -90,6 +97,7 @@ class JobWork:
         self._job: Job | None = None
         self._tail: InputTail | None = None
         self._file: ResultFile | None = None
+        self._gathering = Gathering(record, spool, table, wall, self._close)
 
     def __repr__(self) -> str:
         return f"<JobWork {self._record.job} attempt {self._record.attempt}: {self.table!r}, {self._live} live>"
@@ -104,11 +112,15 @@ class JobWork:
         """Why it is stopping; empty while it is not."""
         if self.stopping is not None:
             return self.stopping.message
+        if self._gathering.closing is not None:
+            return self._gathering.closing.message
         return "" if self._job is None else self._job.stopping
 
     @property
     def is_stopping(self) -> bool:
-        return self.stopping is not None or (self._job is not None and bool(self._job.stopping))
+        if self.stopping is not None or self._gathering.closing is not None:
+            return True
+        return self._job is not None and bool(self._job.stopping)
 
     @property
     def begun(self) -> int:
@@ -126,6 +138,13 @@ class JobWork:
         if self._job is not None:
             self._job.stop(message, grace=grace)
 
+    def take_over(self, stopping: JobStopping) -> None:
+        """Goes on with the end of an attempt that an earlier daemon had begun to end."""
+        if stopping.gathered:
+            self._gathering.closing = Close("done" if stopping.phase == "done" else "failed", stopping.message)
+        else:
+            self.stop(stopping.phase, stopping.message)
+
     def hurry(self) -> None:
         """Takes live runs away at once."""
         if self._job is not None:
@@ -135,6 +154,8 @@ class JobWork:
         """Works until the inputs have ended or it was stopped. Raises `JobStorageError` where it cannot begin."""
         record = self._record
         skip = self.table.is_over
+        with trio.CancelScope(shield=True):
+            await self._gathering.ask()
         async with OpenFiles(self._folder, self._limiter) as files:
             self._tail = InputTail(files.inputs, self._spool, skip, limiter=self._limiter)
             self._file = ResultFile(files.results, self._folder.results, self._results.size)
@@ -146,10 +167,31 @@ class JobWork:
                 fail_fast=record.request.fail_fast,
             )
             self._job = Job(spec, self._tail, self._run_item, self._finish)
-            if self.stopping is not None:  # before it began
-                self._job.stop(self.stopping.message)
-            report = await self._job.run()
+            if self.is_stopping:  # before it began
+                self._job.stop(self.message)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._gathering.watch)
+                report = await self._job.run()
+                nursery.cancel_scope.cancel()
+            if self._gathering.closing is not None and self.stopping is None:
+                await self._drain(files.inputs)
         return self._ending(report.message)
+
+    async def _close(self, closing: Close) -> None:
+        """Keeps that the job has enough, or cannot have it, and takes away what is live."""
+        event = JobStopping(at=self._wall(), phase=closing.phase, message=closing.message, gathered=True)
+        with suppress(StoreError):  # then the attempt is left
+            await self.append(event)
+        if self._job is not None:
+            self._job.stop(closing.message)
+
+    async def _drain(self, inputs: int) -> None:
+        record, spool, runs, store = self._record, self._spool, self._runs, self._store
+        try:
+            await drain(record, inputs, spool, self.table, self._write, runs=runs, store=store, limiter=self._limiter)
+        except (HeadraceError, OSError) as error:
+            left = error if isinstance(error, HeadraceError) else HeadraceError(f"its inputs cannot be read: {error}")
+            self.stop("interrupted", left.message, grace=math.inf, again=may_go_on(left))
 
     def _ending(self, message: str) -> Ending:
         assert self._tail is not None
@@ -158,6 +200,9 @@ class JobWork:
         if stopping is not None and self._tail.at_end and not left and stopping.phase in ("interrupted", "cancelled"):
             stopping = None  # it was whole before that took effect
             message = ""
+        closing = self._gathering.closing
+        if stopping is None and closing is not None:
+            return Ending(closing.phase, closing.message, max(0, left))
         if stopping is not None:
             return msgspec.structs.replace(stopping, cancelled=stopping.cancelled + left)
         if message:  # an item under `fail_fast`, or results that cannot be written
@@ -167,28 +212,20 @@ class JobWork:
         left_out = self._spool.durable.lines - self.table.done - self.table.failed
         if self.table.only_failed and left_out:
             return Ending("stopped", f"only what had failed was run again; {left_out:,} inputs were left out", left)
-        return Ending("failed" if self.table.failed else "done")
+        end = self._gathering.at_the_end()
+        return Ending(end.phase, end.message)
 
     async def _run_item(self, item: Item, prompt: str) -> ItemResult:
         assert self._tail is not None
         self._live += 1
         self._results.changed.ring()
         try:
-            result = await self._run(item, self._request(self._tail.ordinal(item.ordinal), prompt))
+            result = await self._run(
+                item, self._record.asking(self._record.run(self._tail.ordinal(item.ordinal)), prompt)
+            )
         finally:
             self._live -= 1
         return result
-
-    def _request(self, ordinal: int, prompt: str) -> RunRequest:
-        record = self._record
-        return RunRequest(
-            task=prompt,
-            who=record.request.who,
-            run=record.run(ordinal),
-            tenant=record.request.tenant,
-            job=record.job,
-            priority=record.priority,
-        )
 
     async def _run(self, item: Item, request: RunRequest) -> ItemResult:
         try:
@@ -196,31 +233,36 @@ class JobWork:
         except (Draining, RunLeft, JournalLost, StoreError) as error:
             self.left.add(request.run)
             self.stop("interrupted", error.message, grace=math.inf, again=may_go_on(error))
-            return _failed(item, _TAKEN_AWAY, error.message)
+            return failed_line(item, _TAKEN_AWAY, error.message)
         except HeadraceError as error:
-            return _failed(item, StopReason.INTERNAL_ERROR.value, error.message)
+            return failed_line(item, StopReason.INTERNAL_ERROR.value, error.message)
         except Exception as error:
             _log.exception("an item could not be run", job=request.job, run=request.run)
-            return _failed(item, StopReason.INTERNAL_ERROR.value, f"{type(error).__name__}: {error}")
+            return failed_line(item, StopReason.INTERNAL_ERROR.value, f"{type(error).__name__}: {error}")
         taken = result.reason in (StopReason.CANCELLED, StopReason.INTERRUPTED)
         if taken and self.stopping is not None:
-            return _failed(item, _TAKEN_AWAY, result.message)
+            return failed_line(item, _TAKEN_AWAY, result.message)
         if not result.ok and result.scope in [scope.name for scope in self._budget.path()]:
             self.stop("stopped", f"its budget is spent: {result.message}", grace=math.inf)
-        unknown = Amounts(tokens=result.unknown_tokens, micro_dollars=result.unknown_micro_dollars) + _below(result)
+        unknown = unknown_of(result)
         if unknown != NOTHING:
             self._unknown[item.ordinal] = unknown
-        return _line(item_result(item, result), result.micro_dollars)
+        return item_line(item, result)
 
     async def _finish(self, result: ItemResult) -> None:
         assert self._tail is not None
-        position = result.ordinal
-        ordinal, digest = self._tail.ordinal(position), self._tail.digest(position)
-        unknown = self._unknown.pop(position, NOTHING)
-        self._tail.forget(position)
+        unknown = self._unknown.pop(result.ordinal, NOTHING)
         if result.reason == _TAKEN_AWAY:
+            self._tail.forget(result.ordinal)
             return
-        line = result if isinstance(result, JobLine) else _line(result, 0)  # what never ran cost nothing
+        await self._write(result, self._tail, unknown)
+        await self._gathering.ask()
+
+    async def _write(self, result: ItemResult, tail: InputTail, unknown: Amounts) -> None:
+        position = result.ordinal
+        ordinal, digest = tail.ordinal(position), tail.digest(position)
+        tail.forget(position)
+        line = result if isinstance(result, JobLine) else line_of(result, 0)  # what never ran cost nothing
         line = msgspec.structs.replace(line, ordinal=ordinal, attempt=self._record.attempt)
         data, now = line.line(), self._wall()
         finished = ItemFinished(at=now, ordinal=ordinal, digest=digest, line=msgspec.Raw(data[:-1]), unknown=unknown)
@@ -252,30 +294,4 @@ class JobWork:
         self._results.changed.ring()
 
     def _watched(self, port: ModelPort) -> ModelPort:
-        return Watched(port, self._note)
-
-    def _note(self, error: ModelError | None) -> None:
-        if error is None:
-            self._fuse.succeeded()
-            return
-        hopeless = self._fuse.failed(error)
-        if hopeless is not None:
-            self.stop("stopped", hopeless)
-
-
-def _line(result: ItemResult, micro_dollars: int | None) -> JobLine:
-    return JobLine(**msgspec.structs.asdict(result), micro_dollars=micro_dollars)
-
-
-def _failed(item: Item, why: str, problem: str) -> ItemResult:
-    return ItemResult(item.ordinal, item.origin, "failed", why, error=problem)
-
-
-def _below(result: RunResult) -> Amounts:
-    """What runs below the item's own have used: its line does not show it, and the job's budget has paid for it.
-
-    Where the cost of the run itself is unknown, theirs is in what all of it has cost at most.
-    """
-    if result.micro_dollars is None:
-        return msgspec.structs.replace(result.below, micro_dollars=0)
-    return result.below
+        return Watched(port, self._fuse, lambda hopeless: self.stop("stopped", hopeless))

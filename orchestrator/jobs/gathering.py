@@ -1,0 +1,67 @@
+"""A live job asks after each item, and at its deadline, whether it has enough."""
+
+import math
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from orchestrator.jobs.gather import Close, Counts, judge, settle
+from orchestrator.jobs.record import JobRecord
+from orchestrator.jobs.spool import InputSpool
+from orchestrator.jobs.table import ResultTable
+
+
+class Gathering:
+    """One attempt's. `closing` is why the job closes, once it does; `close` is told, once, and keeps it."""
+
+    def __init__(
+        self,
+        record: JobRecord,
+        spool: InputSpool,
+        table: ResultTable,
+        wall: Callable[[], float],
+        close: Callable[[Close], Awaitable[None]],
+    ) -> None:
+        self.closing: Close | None = None
+        self.since = record.since
+        self._gather = record.request.gather
+        self._spool = spool
+        self._table = table
+        self._wall = wall
+        self._close = close
+
+    async def ask(self) -> None:
+        """Closes the job if it is time. For a caller that is shielded."""
+        if self.closing is None:
+            self.closing = judge(self._gather, self._counts(self._table.failed_again))
+            if self.closing is not None:
+                await self._close(self.closing)
+
+    async def watch(self) -> None:
+        """Asks when there are other inputs, and at the deadline, until the job closes."""
+        while self.closing is None:
+            version = self._spool.changed.version
+            with trio.CancelScope(shield=True):
+                await self.ask()
+            with trio.move_on_after(self._left()):
+                await self._spool.changed.beyond(version)
+
+    def at_the_end(self) -> Close:
+        """How the job ends whose items have all ended."""
+        return self.closing or settle(self._gather, self._counts(self._table.failed))
+
+    def _counts(self, failed: int) -> Counts:
+        return Counts(
+            done=self._table.done,
+            failed=failed,
+            total=self._spool.durable.lines if self._spool.complete else None,
+            seconds=self._wall() - self.since,
+            error=self._table.an_error,
+        )
+
+    def _left(self) -> float:
+        seconds = self._gather.seconds
+        return math.inf if seconds is None else max(0.0, self.since + seconds - self._wall())
+
+    def __repr__(self) -> str:
+        return f"<Gathering {self._gather.policy}: {self.closing or 'open'}>"
