@@ -75,6 +75,7 @@ def test_failures_end_it_for_their_reason() -> None:
     spent = Failed(StopReason.TOKEN_BUDGET_EXCEEDED, "spent", final=True)
     assert debate(reply(), DOWN).stop is None
     assert debate(reply(), DOWN, DOWN).stop is StopReason.OVERLOADED
+    assert debate(reply(), DOWN, BAD, DOWN).stop is None
     assert debate(reply(), spent).stop is StopReason.TOKEN_BUDGET_EXCEEDED
 
 
