@@ -12,6 +12,9 @@ from orchestrator.backend_choice import BackendChoice
 from orchestrator.cli import job_manage
 from orchestrator.cli.connect import NoWait, Url
 from orchestrator.cli.job_command import start_job
+from orchestrator.cli.job_dry_run import foretell
+from orchestrator.cli.job_file import NO_FILE, JobPlan, read_job_file
+from orchestrator.cli.job_merge import lay_under, the_prompt, who_works
 from orchestrator.cli.job_options import JobOptions, read_price, read_prompt
 from orchestrator.cli.job_remote import RemoteJob, start_remote
 from orchestrator.cli.options import (
@@ -41,11 +44,12 @@ from orchestrator.client.wire import DEFAULT_URL
 from orchestrator.jobs.template import Template
 from orchestrator.views.jobs import JobRequest
 from orchestrator.views.names import check_name
-from orchestrator.views.runs import AgentChoice
 
 START_EXAMPLES: Final = """
 \b
 Examples:
+  headrace job start job.toml --workers 32
+  headrace job start job.toml --dry-run
   headrace job start -i letters.jsonl --prompt 'Summarise: {text}' -o out.jsonl
   headrace job start -i letters/ --prompt-file task.txt --agent clerk --name letters --detach
   tail -f inbox.jsonl | headrace job start -i - --prompt '{text}' | jq -r .value
@@ -54,7 +58,18 @@ Examples:
 """
 
 EMBEDDED_ONLY: Final = (*BACKEND_OPTIONS, "grace", "verbose", "log_json", "metrics")
-DAEMON_ONLY: Final = ("url", "agent", "weight", "detach", "no_wait", "max_tokens_total", "dollars", "timeout")
+DAEMON_ONLY: Final = (
+    "file",
+    "dry_run",
+    "url",
+    "agent",
+    "weight",
+    "detach",
+    "no_wait",
+    "max_tokens_total",
+    "dollars",
+    "timeout",
+)
 
 WORKERS: Final = 64
 MAX_TOKENS: Final = 1024
@@ -70,9 +85,20 @@ def group() -> None:
 @app.command(epilog=START_EXAMPLES)
 def start(
     context: typer.Context,
+    file: Annotated[
+        JobPlan | None,
+        typer.Argument(
+            metavar="[JOB.toml]",
+            help="A file that describes the job; options go before what it says.",
+            parser=read_job_file,
+            callback=lay_under,
+            is_eager=True,
+        ),
+    ] = None,
     input: Annotated[
-        list[str], typer.Option("--input", "-i", help="A file, a folder, or - for standard input; may be repeated.")
-    ],
+        list[str] | None,
+        typer.Option("--input", "-i", help="A file, a folder, or - for standard input; may be repeated."),
+    ] = None,
     prompt: Annotated[
         str | None, typer.Option(help="The prompt; {text} and other {field}s stand for the input's.")
     ] = None,
@@ -109,6 +135,9 @@ def start(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no warnings.")] = False,
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Send the inputs, print the job's id, and go.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say how many calls and tokens it takes, how much money and how long.")
     ] = False,
     url: Url = DEFAULT_URL,
     no_wait: NoWait = False,
@@ -149,12 +178,14 @@ def start(
     path = None if output == "-" else Path(output)
     if not embedded:
         refuse(context, EMBEDDED_ONLY, "only with --embedded; a daemon's backends are in its configuration")
-        if agent and (model or system or max_tokens is not None or temperature is not None or seed is not None):
-            raise WrongOption("--agent: an agent has a model, a system message and sampling of its own; give one only")
-        text = read_prompt(prompt, prompt_file)
+        text = read_prompt(*the_prompt(context, prompt, prompt_file))
+        plan = file or NO_FILE
+        if input and plan.planner is not None:
+            raise WrongOption("--input: the job's planner makes its inputs; give none")
         request = JobRequest(
             prompt=text,
-            who=AgentChoice(
+            who=who_works(
+                context,
                 agent=agent,
                 model=model,
                 system=system,
@@ -170,13 +201,22 @@ def start(
             workers=workers,
             ordered=ordered,
             fail_fast=fail_fast,
-            budget=budget(tokens=max_tokens_total, dollars=dollars, timeout=timeout),
+            budget=budget(
+                rounds=plan.budget.rounds,
+                tool_calls=plan.budget.tool_calls,
+                tokens=max_tokens_total,
+                dollars=dollars,
+                timeout=timeout,
+            ),
+            gather=plan.gather,
+            planner=plan.planner,
+            synthesis=plan.synthesis,
         )
         remote = RemoteJob(
             url=url,
             request=request,
             template=Template(text),
-            inputs=tuple(input),
+            inputs=tuple(input or ()),
             input_format=input_format,
             output=path,
             overwrite=overwrite,
@@ -185,10 +225,10 @@ def start(
             json=json,
             quiet=quiet,
         )
-        raise typer.Exit(start_remote(remote))
+        raise typer.Exit(foretell(remote) if dry_run else start_remote(remote))
     refuse(context, DAEMON_ONLY, "only with a daemon, not with --embedded")
     options = JobOptions(
-        inputs=tuple(input),
+        inputs=tuple(input or ()),
         input_format=input_format,
         prompt=prompt,
         prompt_file=prompt_file,

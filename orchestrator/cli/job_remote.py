@@ -68,7 +68,8 @@ class _JobCommand:
         self._client = client
         self._ending = ending
         self._job = options.request.job
-        sources = check_sources(options.inputs, options.input_format, skip=options.output)
+        planned = options.request.planner is not None
+        sources = () if planned else check_sources(options.inputs, options.input_format, skip=options.output)
         self._stream = InputStream(sources, options.input_format, skip=options.output)
         self._progress = JobProgress(self._stream)
         self._broken = ""
@@ -80,9 +81,7 @@ class _JobCommand:
         """Checks, creates, uploads and follows. Raises `HeadraceError`."""
         options, client = self._options, self._client
         async with AsyncExitStack() as stack:
-            items = await stack.enter_async_context(aclosing(self._stream.items()))
-            head = await peek(items, options.template)
-            every = await stack.enter_async_context(aclosing(chain(head, items)))
+            every = None if options.request.planner is not None else await self._items(stack)
             if options.detach:
                 self._progress.view = await self._create()
                 return await self._detach(every)
@@ -101,11 +100,17 @@ class _JobCommand:
             broken=self._broken,
         )
 
+    async def _items(self, stack: AsyncExitStack) -> AsyncIterator[Item | Unreadable]:
+        """All inputs, of which the first is known to fit the prompt."""
+        items = await stack.enter_async_context(aclosing(self._stream.items()))
+        head = await peek(items, self._options.template)
+        return await stack.enter_async_context(aclosing(chain(head, items)))
+
     async def _create(self) -> JobView:
         create = partial(self._client.create_job, self._options.request)
         return await begin(create, lambda: self._client.cancel_job(self._job), wait=self._options.wait)
 
-    async def _detach(self, items: AsyncIterator[Item | Unreadable]) -> int:
+    async def _detach(self, items: AsyncIterator[Item | Unreadable] | None) -> int:
         self._ending.target = self
         with one_error(), self._leave:
             async with trio.open_nursery() as nursery:
@@ -125,10 +130,11 @@ class _JobCommand:
             print_json(view)
         else:
             print_text(self._job)
-            say(f"{view.received:,} inputs are with the daemon; {_come_back(self._job)}")
+            what = "its planner is with" if items is None else f"{view.received:,} inputs are with"
+            say(f"{what} the daemon; {_come_back(self._job)}")
         return DONE
 
-    async def _work(self, items: AsyncIterator[Item | Unreadable], writer: ResultWriter) -> None:
+    async def _work(self, items: AsyncIterator[Item | Unreadable] | None, writer: ResultWriter) -> None:
         options = self._options
         self._ending.target = self
         progress = self._progress
@@ -146,7 +152,10 @@ class _JobCommand:
                 await self._follow(writer)
                 nursery.cancel_scope.cancel()
 
-    async def _upload(self, items: AsyncIterator[Item | Unreadable]) -> None:
+    async def _upload(self, items: AsyncIterator[Item | Unreadable] | None) -> None:
+        """All inputs; none where the daemon's planner makes them."""
+        if items is None:
+            return
         try:
             await Upload(self._client, self._job).run(items)
         except Refusal:

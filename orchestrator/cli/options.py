@@ -56,9 +56,9 @@ class WrongOption(HeadraceError):
 
 def refuse(context: typer.Context, names: Sequence[str], why: str) -> None:
     """Raises `WrongOption` where any of these options was given on the command line."""
-    given = [name for name in names if _given(context, name)]
-    if given:
-        raise WrongOption(f"{', '.join(_option(context, name) for name in given)}: {why}")
+    refused = [name for name in names if given(context, name)]
+    if refused:
+        raise WrongOption(f"{', '.join(_option(context, name) for name in refused)}: {why}")
 
 
 def budget(
@@ -89,7 +89,8 @@ def budget(
         raise InvalidLimits(option, error.message.removeprefix(f"{error.field}: ")) from None
 
 
-def _given(context: typer.Context, name: str) -> bool:
+def given(context: typer.Context, name: str) -> bool:
+    """Whether this option was given on the command line."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 

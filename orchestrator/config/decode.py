@@ -23,6 +23,11 @@ _KEY: Final = re.compile(r"'([^']*)'")
 
 def load(path: Path, *, daemon: Mapping[str, Any] | None = None) -> Config:
     """The configuration in a file; the keys of `daemon` go before those of its `[daemon]`. Raises `ConfigError`."""
+    return structs.replace(decode_text(read_text(path), str(path), daemon=daemon), source=str(path.absolute()))
+
+
+def read_text(path: Path) -> str:
+    """The text of a file of configuration. Raises `ConfigError`."""
     where = str(path)
     try:
         with path.open("rb") as file:
@@ -32,11 +37,10 @@ def load(path: Path, *, daemon: Mapping[str, Any] | None = None) -> Config:
     if len(data) > MAX_BYTES:
         raise ConfigError([Problem("", f"is larger than {MAX_BYTES // 1024**2} MiB")], where)
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ConfigError([Problem("", f"line {line} is not UTF-8")], where) from None
-    return structs.replace(decode_text(text, where, daemon=daemon), source=str(path.absolute()))
 
 
 def decode_text(text: str, where: str, *, daemon: Mapping[str, Any] | None = None) -> Config:
@@ -44,16 +48,21 @@ def decode_text(text: str, where: str, *, daemon: Mapping[str, Any] | None = Non
 
     Raises `ConfigError`.
     """
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError([Problem("", _syntax(str(error), text))], where) from None
-    except RecursionError:
-        raise ConfigError([Problem("", "tables or arrays are nested too deeply")], where) from None
+    table = parse(text, where)
     own = table.get("daemon", {})
     if daemon and isinstance(own, dict):
         table["daemon"] = {**own, **daemon}
     return decode_table(table, where)
+
+
+def parse(text: str, where: str) -> dict[str, Any]:
+    """The tables of a TOML document; `where` names it in messages. Raises `ConfigError`."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError([Problem("", _syntax(str(error), text))], where) from None
+    except RecursionError:
+        raise ConfigError([Problem("", "tables or arrays are nested too deeply")], where) from None
 
 
 def decode_table(table: Mapping[str, Any], where: str) -> Config:

@@ -12,7 +12,7 @@ from orchestrator.jobs.service import JobService
 from orchestrator.runs.service import RunService
 from orchestrator.tools.mcp import McpServers
 from orchestrator.version import version
-from orchestrator.views.queue import CapabilitiesView, QueueView, ToolServerView
+from orchestrator.views.queue import AgentFacts, CapabilitiesView, ModelFacts, QueueView, ToolServerView
 
 
 class Views:
@@ -74,4 +74,26 @@ class Views:
                 )
                 for server in self._servers.status()
             ),
+            model_facts={model: _model_facts(catalogue, model) for model in catalogue.models},
+            agent_facts={name: _agent_facts(catalogue, name) for name in catalogue.agents},
         )
+
+
+def _model_facts(catalogue: Catalogue, model: str) -> ModelFacts:
+    price = catalogue.prices.price(model)
+    return ModelFacts(
+        backends=tuple(target.backend for target in catalogue.targets(model)),
+        max_output=catalogue.longest(model),
+        input_price=None if price is None else price.input,
+        output_price=None if price is None else price.output,
+    )
+
+
+def _agent_facts(catalogue: Catalogue, name: str) -> AgentFacts:
+    agent = catalogue.agents[name]
+    return AgentFacts(
+        model=agent.model,
+        max_tokens=agent.max_tokens,
+        system_bytes=len(agent.system.encode()),
+        tools=len(agent.tools) + len(catalogue.elsewhere.get(name, ())),
+    )

@@ -98,6 +98,27 @@ class ToolServerView(Struct, frozen=True, kw_only=True):
     next_try: float | None
 
 
+class ModelFacts(Struct, frozen=True, kw_only=True):
+    """A model: its backends, the first choice first, and the most tokens of an answer.
+
+    Prices are in micro-dollars per million tokens, None where they are not known.
+    """
+
+    backends: tuple[str, ...]
+    max_output: int
+    input_price: int | None = None
+    output_price: int | None = None
+
+
+class AgentFacts(Struct, frozen=True, kw_only=True):
+    """An agent: its model, the most tokens of an answer, None for the model's, and how much it is told and can do."""
+
+    model: str
+    max_tokens: int | None
+    system_bytes: int
+    tools: int
+
+
 class CapabilitiesView(Struct, frozen=True, kw_only=True):
     """What this daemon can do and knows by name, without tools' code or prompts."""
 
@@ -110,3 +131,5 @@ class CapabilitiesView(Struct, frozen=True, kw_only=True):
     agents: tuple[str, ...]
     tenants: tuple[str, ...]
     tool_servers: tuple[ToolServerView, ...] = ()
+    model_facts: dict[str, ModelFacts] = {}
+    agent_facts: dict[str, AgentFacts] = {}
