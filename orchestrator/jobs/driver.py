@@ -8,8 +8,8 @@ import msgspec
 import structlog
 import trio
 
-from agents.budget import Scope
 from agents.spec import AgentSpec
+from orchestrator.jobs.budget import Grant
 from orchestrator.jobs.ending import Ending, may_go_on
 from orchestrator.jobs.entry import JobEntry
 from orchestrator.jobs.errors import JobStorageError
@@ -19,6 +19,7 @@ from orchestrator.jobs.fuse import Fuse
 from orchestrator.jobs.log import JobLog
 from orchestrator.jobs.open_runs import cancel_open
 from orchestrator.jobs.ports import RunsToEnd
+from orchestrator.jobs.stages import Stages
 from orchestrator.jobs.work import JobWork
 from orchestrator.store.base import Store
 from orchestrator.store.errors import StoreError
@@ -62,7 +63,7 @@ class JobDriver:
         self._limiter = limiter
         self._go_on = go_on
 
-    def start(self, entry: JobEntry, log: JobLog, fold: JobFold, agent: AgentSpec, budget: Scope) -> None:
+    def start(self, entry: JobEntry, log: JobLog, fold: JobFold, agent: AgentSpec, grant: Grant) -> None:
         """Begins the attempt that the job's record names, or goes on with it, behind what `fold` knows."""
         record = entry.record
         work = JobWork(
@@ -75,25 +76,35 @@ class JobDriver:
             runs=self._runs,
             store=self._store,
             agent=agent,
-            budget=budget,
+            budget=grant.items,
             fuse=Fuse(record.workers, self._attempts),
             limiter=self._limiter,
             wall=self._wall,
         )
         if fold.ending is not None:
             work.take_over(fold.ending)
+        stages = Stages(
+            record,
+            work,
+            entry.spool,
+            entry.results,
+            runs=self._runs,
+            grant=grant,
+            limiter=self._limiter,
+            wall=self._wall,
+        )
         entry.begin(work)
         self._weigh(entry, record.request.weight)
-        self._nursery.start_soon(self._drive, entry, work, name=f"job {record.job}")
+        self._nursery.start_soon(self._drive, entry, work, stages, name=f"job {record.job}")
 
     def try_later(self, entry: JobEntry) -> None:
         """Goes on with a job some time later."""
         self._nursery.start_soon(self._later, entry, False)
 
-    async def _drive(self, entry: JobEntry, work: JobWork) -> None:
+    async def _drive(self, entry: JobEntry, work: JobWork, stages: Stages) -> None:
         ending = Ending("interrupted", SHUTTING_DOWN)
         try:
-            ending = await work.run()
+            ending = await stages.run()
         except JobStorageError as error:
             ending = Ending("failed", error.message)
         except Exception as error:

@@ -11,12 +11,14 @@ class Ending(Struct, frozen=True):
     """How an attempt at a job ended. `cancelled` items were begun and taken away.
 
     One that is `interrupted` has not ended: it is gone on with, and with `again` by this daemon as soon as it can.
+    With `sum_up` its items have come to something that a synthesis can be written of.
     """
 
     phase: JobPhase
     message: str = ""
     cancelled: int = 0
     again: bool = False
+    sum_up: bool = False
 
 
 def may_go_on(error: HeadraceError) -> bool:

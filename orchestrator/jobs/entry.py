@@ -92,8 +92,9 @@ class JobEntry:
             failures=summary.failures,
             errors=summary.errors,
             result_bytes=self.results.size,
-            stage="ended" if work is None else "working",
+            stage="ended" if work is None else work.stage,
             gather=record.request.gather,
+            answer=record.answer if work is None else work.answer,
         )
 
     async def watch(self) -> AsyncGenerator[JobView, None]:
@@ -131,6 +132,7 @@ class JobEntry:
             message=ending.message,
             cancelled=ending.cancelled,
             ended=now,
+            answer=self.work.answer,
             summary=self.work.table.summary(),
             events=events,
         )

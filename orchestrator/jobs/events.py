@@ -1,20 +1,21 @@
 """The typed events of a job, in the order in which they come. `jobs.fold` says what they come to.
 
 `job_planned`, then per attempt `attempt_started`, an `item_finished` for each item that came to an end in it, and
-`job_ended`. `inputs_complete` and `job_stopping` come at any place. An attempt that its daemon left has no end; the
-next daemon goes on with it, under the same number. `job_removed` ends the life of a job for good: a later job of the
-same name goes on in the same log, and its attempts count on, so that no id of a run ever comes twice.
+`job_ended`. `inputs_complete`, `stage_ended` and `job_stopping` come at any place. An attempt that its daemon left has
+no end; the next daemon goes on with it, under the same number. `job_removed` ends the life of a job for good: a later
+job of the same name goes on in the same log, and its attempts count on, so that no id of a run ever comes twice.
 
 Every event says when it was appended: `at`, in seconds since the epoch.
 """
 
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct
 
 from agents.budget import NOTHING, Amounts
 from agents.events import UnknownEvent
+from agents.messages import Usage
 from orchestrator.jobs.record import JobSummary
 from orchestrator.views.jobs import JobPhase, JobRequest
 from orchestrator.views.runs import PriorityName
@@ -71,6 +72,15 @@ class ItemFinished(_JobEvent, frozen=True, kw_only=True, tag="item_finished"):
     unknown: Amounts = NOTHING
 
 
+class StageEnded(_JobEvent, frozen=True, kw_only=True, tag="stage_ended"):
+    """The attempt's planner or its synthesis has ended, and cost so much. `answer` is the synthesis'."""
+
+    stage: Literal["planning", "synthesis"]
+    usage: Usage
+    micro_dollars: int | None
+    answer: str = ""
+
+
 class JobStopping(_JobEvent, frozen=True, kw_only=True, tag="job_stopping"):
     """The attempt takes no more items, and will end in `phase`, whoever ends it.
 
@@ -97,7 +107,9 @@ class JobRemoved(_JobEvent, frozen=True, kw_only=True, tag="job_removed"):
     attempt: int
 
 
-JobEvent = JobPlanned | AttemptStarted | InputsComplete | ItemFinished | JobStopping | JobEnded | JobRemoved
+JobEvent = (
+    JobPlanned | AttemptStarted | InputsComplete | ItemFinished | StageEnded | JobStopping | JobEnded | JobRemoved
+)
 
 _encoder: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder(JobEvent)

@@ -13,6 +13,7 @@ from orchestrator.jobs.events import (
     JobPlanned,
     JobRemoved,
     JobStopping,
+    StageEnded,
 )
 from orchestrator.jobs.record import JobLine, JobRecord
 from orchestrator.jobs.table import ResultTable
@@ -55,6 +56,9 @@ class JobFold:
                 self._begin(event)
             case InputsComplete():
                 self._change(complete=True)
+            case StageEnded():
+                self.table.pay_stage(event.stage, event.usage, event.micro_dollars)
+                self._change(**{"since": event.at} if event.stage == "planning" else {"answer": event.answer})
             case JobStopping():
                 self.ending = event
                 self._change(phase="stopping", message=event.message)
@@ -90,7 +94,9 @@ class JobFold:
         self.attempt = event.attempt
         self.table.begin(granted=event.granted, only_failed=event.only_failed)
         self.ending = None
-        self._change(attempt=event.attempt, phase="running", message="", cancelled=0, ended=None, since=event.at)
+        self._change(
+            attempt=event.attempt, phase="running", message="", cancelled=0, ended=None, since=event.at, answer=""
+        )
         if event.granted:
             self._change(granted_attempt=event.attempt, granted_at=event.at)
 

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
+from orchestrator.jobs.ending import Ending
 from orchestrator.jobs.gather import Close, Counts, judge, settle
 from orchestrator.jobs.record import JobRecord
 from orchestrator.jobs.spool import InputSpool
@@ -46,9 +47,14 @@ class Gathering:
             with trio.move_on_after(self._left()):
                 await self._spool.changed.beyond(version)
 
-    def at_the_end(self) -> Close:
-        """How the job ends whose items have all ended."""
-        return self.closing or settle(self._gather, self._counts(self._table.failed))
+    def at_the_end(self) -> Ending:
+        """How the attempt ends that has closed, or all of whose items have ended."""
+        table = self._table
+        left_out = self._spool.durable.lines - table.done - table.failed
+        if self.closing is None and table.only_failed and left_out:
+            return Ending("stopped", f"only what had failed was run again; {left_out:,} inputs were left out")
+        end = self.closing or settle(self._gather, self._counts(table.failed))
+        return Ending(end.phase, end.message, sum_up=self.closing is None or end.phase == "done")
 
     def _counts(self, failed: int) -> Counts:
         return Counts(

@@ -11,6 +11,7 @@ from agents.port import Priority
 from orchestrator.catalogue import Catalogue
 from orchestrator.jobs.files import LARGEST_JOB_NAME
 from orchestrator.jobs.record import JobRecord
+from orchestrator.jobs.synthesis import check_synthesis
 from orchestrator.jobs.template import Template
 from orchestrator.views.jobs import JobRequest
 from orchestrator.views.names import check_name
@@ -55,10 +56,14 @@ def plan_job(request: JobRequest, catalogue: Catalogue, config: JobsConfig, now:
     if not 1 <= workers <= config.most_workers:
         raise InvalidLimits("workers", f"from 1 to {config.most_workers}, not {workers}")
     Template(request.prompt)
+    if request.synthesis is not None:
+        check_synthesis(request.synthesis)
     agent = catalogue.agent(request.who)
-    if request.budget.micro_dollars is not None and catalogue.prices.price(agent.model) is None:
-        problem = f"money cannot be limited, since model {agent.model!r} has no price"
-        raise InvalidLimits("budget.micro_dollars", problem)
+    others = [beside.who for beside in (request.planner, request.synthesis) if beside is not None and beside.who]
+    for one in (agent, *map(catalogue.agent, others)):
+        if request.budget.micro_dollars is not None and catalogue.prices.price(one.model) is None:
+            problem = f"money cannot be limited, since model {one.model!r} has no price"
+            raise InvalidLimits("budget.micro_dollars", problem)
     wanted = None if request.priority is None else PRIORITIES[request.priority]
     return JobRecord(
         job=job,

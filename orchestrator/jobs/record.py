@@ -13,6 +13,11 @@ from orchestrator.views.runs import AgentChoice, PriorityName, RunRequest
 FORMAT: Final = 1
 """The version of the folder's layout, in `job.json`."""
 
+PLAN: Final = "plan"
+REPAIR: Final = "plan-repair"
+SYNTHESIS: Final = "synthesis"
+"""How the runs of a job are called that are no item's. The repair goes on with the plan's session."""
+
 OPEN_PHASES: Final = LIVE_PHASES | {"interrupted"}
 """Phases of a job whose last attempt has no end: some daemon goes on with it."""
 
@@ -52,7 +57,7 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     has gone on knows better. `attempt` rises with each retry. The job's budget was last granted at `granted_at`, for
     `granted_attempt` and those after it. `received` and `upload_offset` say how many lines and bytes of inputs there
     were; the file itself may be longer. Workers of the last attempt may run `since` then; `cancelled` items were begun
-    in it and taken away. `summary` holds once the job has ended.
+    in it and taken away. `answer` is the synthesis'. `summary` holds once the job has ended.
     """
 
     format: int = FORMAT
@@ -74,14 +79,19 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     upload_offset: int = 0
     cancelled: int = 0
     message: str = ""
+    answer: str = ""
     summary: JobSummary = JobSummary()
     behind: int = 0
     events: int = 0
 
     def run(self, ordinal: int) -> str:
         """The id of an item's run: whoever goes on with the attempt asks for the same one again."""
+        return self.beside(str(ordinal))
+
+    def beside(self, name: str) -> str:
+        """The id of the attempt's run of this name: `PLAN`, `REPAIR` or `SYNTHESIS`."""
         again = f".{self.attempt}" if self.attempt > 1 else ""
-        return f"{self.job}.{ordinal}{again}"
+        return f"{self.job}.{name}{again}"
 
     def asking(self, run: str, task: str, who: AgentChoice | None = None) -> RunRequest:
         """The request for a run of this job; who works is whoever the job asks for, unless it is said."""

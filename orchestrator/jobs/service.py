@@ -157,6 +157,7 @@ class JobService:
         """
         entry = self._shelf.find(job)
         self._refuse_if_closed()
+        _refuse_if_planned(entry)
         if not entry.takes_inputs:
             raise JobConflict(f"job {job} has ended ({entry.phase}) and takes no inputs")
         await entry.spool.append(offset, body)
@@ -166,6 +167,7 @@ class JobService:
         """There will be no more inputs. Repeating it changes nothing. Raises `JobConflict` for a last line torn off."""
         async with self._shelf.control(job) as entry:
             if not entry.spool.complete:
+                _refuse_if_planned(entry)
                 self._refuse_if_closed()
                 await entry.spool.finish(lambda: self._keeper.complete(entry))
                 await entry.save()
@@ -269,3 +271,8 @@ class JobService:
     def _refuse_if_closed(self) -> None:
         if self._closed:
             raise Draining(f"{SHUTTING_DOWN} and takes nothing new")
+
+
+def _refuse_if_planned(entry: JobEntry) -> None:
+    if entry.record.request.planner is not None:
+        raise JobConflict(f"job {entry.job} has a planner, which makes its inputs; nothing can be uploaded")

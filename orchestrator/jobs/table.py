@@ -37,6 +37,7 @@ class ResultTable:
         self._spent = [0] * len(Amounts.__struct_fields__)
         self._unknown = NOTHING
         self._failed_again = 0
+        self.stages: set[str] = set()
 
     @property
     def done(self) -> int:
@@ -82,6 +83,7 @@ class ResultTable:
         left_out = bytes({_NONE, self._by_name.get(StopReason.CANCELLED.value, _NONE)}) if only_failed else b""
         self._ended = bytearray(self._codes.translate(_marks(left_out)))
         self._failed_again = 0
+        self.stages = set()
         if granted:
             self._spent = [0] * len(Amounts.__struct_fields__)
             self._unknown = NOTHING
@@ -109,6 +111,11 @@ class ResultTable:
         if unknown != NOTHING:
             self._unknown += unknown
 
+    def pay_stage(self, stage: str, usage: Usage, micro_dollars: int | None) -> None:
+        """A stage of the attempt beside the work at items has cost so much; `stages` are those that have been paid."""
+        self.stages.add(stage)
+        self._add(usage, micro_dollars)
+
     def summary(self) -> JobSummary:
         """Everything but the ordinals, at this moment."""
         failures = {name: count for name, count in zip(self._names[2:], self._counts[2:], strict=True) if count}
@@ -135,15 +142,19 @@ class ResultTable:
         return self._by_name[reason]
 
     def _pay(self, line: JobLine) -> None:
-        usage, sums, tokens = line.usage, self._usage, 0
+        cost = line.micro_dollars
+        tokens = self._add(line.usage, cost)
+        for i, amount in enumerate((line.rounds, line.tool_calls, tokens, cost or 0)):
+            self._spent[i] += amount
+
+    def _add(self, usage: Usage, cost: int | None) -> int:
+        sums, tokens = self._usage, 0
         for i, amount in enumerate((usage.input, usage.cached, usage.cache_write, usage.output)):
             if amount is not None:
                 sums[i] = amount + (sums[i] or 0)
                 tokens += amount
-        cost = line.micro_dollars
         self._micro_dollars = None if cost is None or self._micro_dollars is None else self._micro_dollars + cost
-        for i, amount in enumerate((line.rounds, line.tool_calls, tokens, cost or 0)):
-            self._spent[i] += amount
+        return tokens
 
     def __repr__(self) -> str:
         return f"<ResultTable {self.done} done, {self.failed} failed>"

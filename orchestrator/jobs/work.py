@@ -49,7 +49,7 @@ from orchestrator.jobs.tail import InputTail
 from orchestrator.jobs.template import Template
 from orchestrator.store.base import Store
 from orchestrator.store.errors import StoreError
-from orchestrator.views.jobs import JobPhase
+from orchestrator.views.jobs import JobPhase, JobStage
 from orchestrator.views.runs import RunRequest
 
 _TAKEN_AWAY: Final = "taken_away"
@@ -57,7 +57,10 @@ _log = structlog.get_logger("headrace.jobs")
 
 
 class JobWork:
-    """One attempt. Call `run` once; the rest may be used while it runs. `left` are runs that it left open."""
+    """One attempt. Call `run` once; the rest may be used while it runs. `left` are runs that it left open.
+
+    `beside` holds the run of its planner or its synthesis.
+    """
 
     def __init__(
         self,
@@ -81,6 +84,10 @@ class JobWork:
         self.finished = 0
         self.left: set[str] = set()
         self.stopping: Ending | None = None
+        self.stage: JobStage = "working"
+        self.answer = ""
+        self.beside = trio.CancelScope()
+        self.gathering = Gathering(record, spool, table, wall, self._close)
         self._record = record
         self._folder = folder
         self._spool = spool
@@ -97,7 +104,6 @@ class JobWork:
         self._job: Job | None = None
         self._tail: InputTail | None = None
         self._file: ResultFile | None = None
-        self._gathering = Gathering(record, spool, table, wall, self._close)
 
     def __repr__(self) -> str:
         return f"<JobWork {self._record.job} attempt {self._record.attempt}: {self.table!r}, {self._live} live>"
@@ -112,41 +118,48 @@ class JobWork:
         """Why it is stopping; empty while it is not."""
         if self.stopping is not None:
             return self.stopping.message
-        if self._gathering.closing is not None:
-            return self._gathering.closing.message
+        if self.gathering.closing is not None:
+            return self.gathering.closing.message
         return "" if self._job is None else self._job.stopping
 
     @property
     def is_stopping(self) -> bool:
-        if self.stopping is not None or self._gathering.closing is not None:
-            return True
-        return self._job is not None and bool(self._job.stopping)
+        return bool(self.stopping or self.gathering.closing or (self._job is not None and self._job.stopping))
 
     @property
     def begun(self) -> int:
         """Items taken that have left no line."""
         return 0 if self._tail is None else self._tail.taken - self.finished
 
-    def stop(self, phase: JobPhase, message: str, *, grace: float = 0.0, again: bool = False) -> None:
+    def enter(self, stage: JobStage) -> None:
+        """From here on the attempt is at this stage."""
+        self.stage = stage
+        self._results.changed.ring()
+
+    def stop(
+        self, phase: JobPhase, message: str, *, grace: float = 0.0, again: bool = False, sum_up: bool = False
+    ) -> None:
         """Takes no more items, gives live runs `grace` seconds. The first call's phase and message stand.
 
-        `again` is `Ending`'s.
+        `again` and `sum_up` are `Ending`'s.
         """
-        if not self.is_stopping:
-            self.stopping = Ending(phase, message, again=again)
+        if self.stopping is None and (self._job is None or not self._job.stopping or self.gathering.closing):
+            self.stopping = Ending(phase, message, again=again, sum_up=sum_up)
             self._results.changed.ring()
         if self._job is not None:
             self._job.stop(message, grace=grace)
+        self.beside.deadline = min(self.beside.deadline, trio.current_time() + grace)
 
     def take_over(self, stopping: JobStopping) -> None:
         """Goes on with the end of an attempt that an earlier daemon had begun to end."""
         if stopping.gathered:
-            self._gathering.closing = Close("done" if stopping.phase == "done" else "failed", stopping.message)
+            self.gathering.closing = Close("done" if stopping.phase == "done" else "failed", stopping.message)
         else:
             self.stop(stopping.phase, stopping.message)
 
     def hurry(self) -> None:
         """Takes live runs away at once."""
+        self.beside.deadline = -math.inf
         if self._job is not None:
             self._job.hurry()
 
@@ -155,7 +168,7 @@ class JobWork:
         record = self._record
         skip = self.table.is_over
         with trio.CancelScope(shield=True):
-            await self._gathering.ask()
+            await self.gathering.ask()
         async with OpenFiles(self._folder, self._limiter) as files:
             self._tail = InputTail(files.inputs, self._spool, skip, limiter=self._limiter)
             self._file = ResultFile(files.results, self._folder.results, self._results.size)
@@ -170,10 +183,10 @@ class JobWork:
             if self.is_stopping:  # before it began
                 self._job.stop(self.message)
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._gathering.watch)
+                nursery.start_soon(self.gathering.watch)
                 report = await self._job.run()
                 nursery.cancel_scope.cancel()
-            if self._gathering.closing is not None and self.stopping is None:
+            if self.gathering.closing is not None and self.stopping is None:
                 await self._drain(files.inputs)
         return self._ending(report.message)
 
@@ -195,25 +208,14 @@ class JobWork:
 
     def _ending(self, message: str) -> Ending:
         assert self._tail is not None
-        left = self.begun
-        stopping = self.stopping
-        if stopping is not None and self._tail.at_end and not left and stopping.phase in ("interrupted", "cancelled"):
-            stopping = None  # it was whole before that took effect
-            message = ""
-        closing = self._gathering.closing
-        if stopping is None and closing is not None:
-            return Ending(closing.phase, closing.message, max(0, left))
+        tail, left, stopping, closing = self._tail, max(0, self.begun), self.stopping, self.gathering.closing
+        if stopping is not None and tail.at_end and not left and stopping.phase in ("interrupted", "cancelled"):
+            stopping, message = None, ""  # it was whole before that took effect
         if stopping is not None:
             return msgspec.structs.replace(stopping, cancelled=stopping.cancelled + left)
-        if message:  # an item under `fail_fast`, or results that cannot be written
-            return Ending("failed", message, left)
-        if self._tail.problem:
-            return Ending("failed", self._tail.problem, left)
-        left_out = self._spool.durable.lines - self.table.done - self.table.failed
-        if self.table.only_failed and left_out:
-            return Ending("stopped", f"only what had failed was run again; {left_out:,} inputs were left out", left)
-        end = self._gathering.at_the_end()
-        return Ending(end.phase, end.message)
+        if closing is None and (message or tail.problem):  # `fail_fast`, results or inputs that cannot be used
+            return Ending("failed", message or tail.problem, left)
+        return msgspec.structs.replace(self.gathering.at_the_end(), cancelled=left)
 
     async def _run_item(self, item: Item, prompt: str) -> ItemResult:
         assert self._tail is not None
@@ -243,7 +245,7 @@ class JobWork:
         if taken and self.stopping is not None:
             return failed_line(item, _TAKEN_AWAY, result.message)
         if not result.ok and result.scope in [scope.name for scope in self._budget.path()]:
-            self.stop("stopped", f"its budget is spent: {result.message}", grace=math.inf)
+            self.stop("stopped", f"its budget is spent: {result.message}", grace=math.inf, sum_up=True)
         unknown = unknown_of(result)
         if unknown != NOTHING:
             self._unknown[item.ordinal] = unknown
@@ -256,7 +258,7 @@ class JobWork:
             self._tail.forget(result.ordinal)
             return
         await self._write(result, self._tail, unknown)
-        await self._gathering.ask()
+        await self.gathering.ask()
 
     async def _write(self, result: ItemResult, tail: InputTail, unknown: Amounts) -> None:
         position = result.ordinal

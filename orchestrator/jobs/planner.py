@@ -1,0 +1,56 @@
+"""A job's planner: a run whose answer is the list of subtasks that become the job's inputs.
+
+The answer is taken strictly. One that cannot be is sent back once, in the same session, with what was wrong.
+"""
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Struct
+
+from agents.errors import HeadraceError
+from orchestrator.views.jobs import InputLine, PlannerRequest
+
+LONGEST_SHOWN: Final = 300
+
+
+class Subtask(Struct, frozen=True, forbid_unknown_fields=True):
+    """One subtask, as the planner writes it."""
+
+    text: Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class MalformedPlan(HeadraceError):
+    """An answer that is no list of subtasks; the message says where and why, for the planner to read."""
+
+
+_decoder: Final = msgspec.json.Decoder(list[Subtask])
+
+
+def planning_task(planner: PlannerRequest) -> str:
+    """What the planner is told."""
+    return (
+        f"{planner.task}\n\nAnswer with a JSON list of 1 to {planner.most} subtasks and with nothing else, in this "
+        'form: [{"text": "the first subtask"}, {"text": "the second one"}]. Each text has to make sense by itself.'
+    )
+
+
+def repair_task(problem: str) -> str:
+    """What the planner is told about an answer that could not be used."""
+    return f"That answer cannot be used: {problem}. Answer again with the JSON list of subtasks and with nothing else."
+
+
+def read_plan(answer: str, most: int) -> bytes:
+    """The job's inputs, in JSON Lines, that the answer comes to. Raises `MalformedPlan`."""
+    try:
+        subtasks = _decoder.decode(answer.strip())
+    except (msgspec.DecodeError, RecursionError) as error:
+        begins = answer.strip()[:LONGEST_SHOWN]
+        raise MalformedPlan(f"it is no JSON list of subtasks ({error}); it begins with {begins!r}") from error
+    if not 1 <= len(subtasks) <= most:
+        raise MalformedPlan(f"it has {len(subtasks)} subtasks, and 1 to {most} are wanted")
+    for number, subtask in enumerate(subtasks, 1):
+        if not subtask.text.strip():
+            raise MalformedPlan(f"the text of subtask {number} is empty")
+    lines = (InputLine(f"plan:{number}", {"text": subtask.text}) for number, subtask in enumerate(subtasks, 1))
+    return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
