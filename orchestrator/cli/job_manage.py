@@ -10,6 +10,8 @@ from orchestrator.cli.connect import Json, Url, speak
 from orchestrator.cli.exits import DONE, say
 from orchestrator.cli.job_report import job_facts, job_row_table
 from orchestrator.cli.job_results import fetch_results
+from orchestrator.cli.job_table import show_table
+from orchestrator.cli.options import WrongOption
 from orchestrator.cli.render import print_json, print_table, print_text
 from orchestrator.cli.signals import SignalEnd
 from orchestrator.client.client import Client
@@ -35,6 +37,7 @@ Examples:
   headrace job results letters-3fa2b1 | jq -r .value
   headrace job results letters-3fa2b1 -o out.jsonl --follow
   headrace job results letters-3fa2b1 -o out.jsonl --follow --resume    go on where the file ends
+  headrace job results letters-3fa2b1 --table                           a row for each input, in their order
 """
 RETRY_EXAMPLES: Final = """
 \b
@@ -96,12 +99,19 @@ def results(
         bool, typer.Option("--resume", help="Add what the file lacks; it holds the beginning of these results.")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Empty an output file that has content.")] = False,
+    table: Annotated[
+        bool, typer.Option("--table", help="For people: a row for each input in their order, those so far.")
+    ] = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Writes a job's results as JSON Lines, those so far or, with --follow, all of them."""
     path = None if output == "-" else Path(output)
+    if table and (path is not None or follow or resume):
+        raise WrongOption("--table: goes to standard output as it is now; give no -o, --follow or --resume with it")
 
     async def work(client: Client, ending: SignalEnd) -> int:
+        if table:
+            return await show_table(client, job)
         return await fetch_results(client, job, path, follow=follow, overwrite=overwrite, resume=resume)
 
     raise typer.Exit(speak(url, work))

@@ -7,11 +7,21 @@ from rich.console import Console
 
 from agents.money import MILLION
 from orchestrator.cli.exits import say
-from orchestrator.cli.progress import Display, LiveDisplay, NoDisplay, PlainDisplay, Snapshot
+from orchestrator.cli.progress import Display, LiveDisplay, NoDisplay, PlainDisplay, Snapshot, duration
 from orchestrator.cli.render import clean
 from orchestrator.jobs.inputs import InputStream
 from orchestrator.jobs.outputs import ResultWriter
 from orchestrator.views.jobs import JobView
+
+
+def stage_words(view: JobView) -> str:
+    """What the job is at and when it has enough; nothing where it only works at all of its inputs."""
+    if view.stage in ("planning", "synthesis"):
+        return "planning its inputs" if view.stage == "planning" else "writing its answer"
+    gather = view.gather
+    if gather.policy in ("quorum", "first"):
+        return f"enough with {gather.count:,} {'done' if gather.policy == 'quorum' else 'ended'}"
+    return f"closes after {duration(gather.seconds)}" if gather.seconds is not None else ""
 
 
 class JobProgress:
@@ -43,7 +53,8 @@ class JobProgress:
 
     def moved(self) -> object:
         """Differs from the last time's exactly if something has happened."""
-        return None if self.view is None else (self.view.done, self.view.failed, self.view.received)
+        view = self.view
+        return None if view is None else (view.stage, view.done, view.failed, view.received)
 
     def wonder(self, kind: str, words: str) -> None:
         """Takes note of why it stands still; no words where it does not."""
@@ -70,5 +81,5 @@ class JobProgress:
             tokens=tokens or 0,
             cost=None if view.micro_dollars is None or tokens is None else view.micro_dollars / MILLION,
             seconds=trio.current_time() - self._began,
-            note=self.note or self._waiting,
+            note=", ".join(filter(None, (stage_words(view), self.note or self._waiting))),
         )

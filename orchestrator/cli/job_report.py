@@ -10,8 +10,9 @@ from rich.text import Text
 
 from agents.lifecycle import StopReason
 from orchestrator.cli.exits import DONE, SOME_FAILED, complain
+from orchestrator.cli.job_progress import stage_words
 from orchestrator.cli.progress import duration, short
-from orchestrator.cli.render import age, cells, clean, columns, facts, money, print_table, tokens
+from orchestrator.cli.render import age, brief, cells, clean, columns, facts, money, print_table, print_text, tokens
 from orchestrator.cli.signals import SignalEnd
 from orchestrator.views.jobs import LIVE_PHASES, JobView
 
@@ -32,11 +33,13 @@ def report_job(
         if cut_off:
             complain(f"{cut_off:,} {'answer was' if cut_off == 1 else 'answers were'} cut off; raise --max-tokens")
     # Results own stdout when they go there.
+    if view.answer and not (json or results_on_stdout):
+        print_text(view.answer)
     if json:
         data = msgspec.json.encode(msgspec.structs.asdict(view) | {"exit_code": code})
         print(data.decode(), file=sys.stderr if results_on_stdout else sys.stdout, flush=True)
     elif not quiet:
-        print_table(_end_table(view), stderr=results_on_stdout)
+        print_table(_end_table(view, results_on_stdout=results_on_stdout), stderr=results_on_stdout)
     return code
 
 
@@ -90,6 +93,8 @@ def job_facts(view: JobView, now: float) -> Table:
     fact("job", view.job)
     fact("name", view.name)
     fact("phase", view.phase)
+    fact("stage", (stage_words(view) or view.stage) if view.phase in LIVE_PHASES else "")
+    fact("gather", _gather(view))
     fact("message", view.message)
     fact("next", _go_on(view) if view.phase not in (*LIVE_PHASES, "done") or view.failed else "")
     fact("agent", view.agent)
@@ -105,10 +110,18 @@ def job_facts(view: JobView, now: float) -> Table:
     fact("results", f"{view.result_bytes:,} bytes")
     for error in view.errors:
         fact("error", error)
+    fact("answer", view.answer)
     return table
 
 
-def _end_table(view: JobView) -> Table:
+def _gather(view: JobView) -> str:
+    gather = view.gather
+    count = "" if gather.count is None else f", {gather.count:,} items"
+    seconds = "" if gather.seconds is None else f", {duration(gather.seconds)}"
+    return "" if gather.policy == "settle" else f"{gather.policy}{count}{seconds}"
+
+
+def _end_table(view: JobView, *, results_on_stdout: bool) -> Table:
     table = facts()
 
     def fact(name: str, value: str) -> None:
@@ -116,6 +129,8 @@ def _end_table(view: JobView) -> Table:
             table.add_row(name, Text(clean(value)))
 
     fact("job", view.job)
+    if results_on_stdout:
+        fact("answer", brief(view.answer))
     _counts(fact, view)
     seconds = (view.ended or time.time()) - view.created
     rate = (view.done + view.failed) / seconds if seconds > 0 else 0.0
