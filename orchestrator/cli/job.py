@@ -172,8 +172,9 @@ def start(
 
     From --backend on, options are for --embedded only: a daemon's backends are in its configuration.
 
-    Exit codes: 0 all done; 1 some items failed; 2 wrong usage, inputs or configuration, nothing was started;
-    3 the daemon or the backend cannot be used, nothing could be done; 130 interrupted.
+    Exit codes: 0 all done, or as much as its gather asks for; 1 some items failed; 2 wrong usage, inputs or
+    configuration, nothing was started; 3 the daemon or the backend cannot be used, nothing could be done; 130
+    interrupted.
     """
     path = None if output == "-" else Path(output)
     if not embedded:

@@ -57,7 +57,8 @@ def verdict(view: JobView, ending: SignalEnd, broken: str) -> tuple[int, str]:
         return SOME_FAILED, f"the job was cancelled: {counts}{f' ({view.message})' if view.message else ''}"
     if view.phase in LIVE_PHASES:
         return SOME_FAILED, f"job {view.job} is {view.phase} still: {counts}"
-    return (DONE if view.phase == "done" and not view.failed else SOME_FAILED), view.message
+    enough = not view.failed or view.gather.policy != "settle"
+    return (DONE if view.phase == "done" and enough else SOME_FAILED), view.message
 
 
 def job_row_table(jobs: tuple[JobView, ...], now: float) -> Table:

@@ -190,3 +190,26 @@ def test_a_dry_run_counts_and_starts_nothing(daemon: DaemonThread, tmp_path: Pat
     assert "at most 600 out" in words
     assert "none is tried again" in words
     assert headrace(daemon.url, "job", "ls", "--tenant", "dry", "--json").stdout.strip() == '{"jobs":[]}'
+
+
+def test_a_job_closes_early_and_prints_its_answer(daemon: DaemonThread, tmp_path: Path) -> None:
+    """With a gather and a synthesis in the file every item has its row, and the answer is the command's output."""
+    (tmp_path / "in.jsonl").write_text("".join(f'{{"text": "{n}"}}\n' for n in range(20)))
+    file = written(
+        tmp_path,
+        'inputs = ["in.jsonl"]\nprompt = "Say {text}"\nmax_tokens = 200\noutput = "out.jsonl"\nworkers = 2\n'
+        '[gather]\npolicy = "quorum"\ncount = 3\n[synthesis]\nprompt = "Sum up {results}"\nmax_tokens = 2000\n',
+    )
+    result = headrace(daemon.url, "job", "start", file, "--quiet")
+    assert (result.exit_code, result.stdout[:10]) == (0, 'On "Sum up'), result.output
+    job = json.loads(headrace(daemon.url, "job", "ls", "--json").stdout)["jobs"][0]
+    assert (job["stage"], job["gather"]["policy"], job["done"] >= 3, job["received"]) == ("ended", "quorum", True, 20)
+    assert len(headrace(daemon.url, "job", "results", job["job"], "--table").stdout.splitlines()) == 21
+
+
+def test_a_planner_that_makes_no_list_is_told(daemon: DaemonThread, tmp_path: Path) -> None:
+    """Nothing is uploaded for a planned job, and its end is followed as that of any other."""
+    file = written(tmp_path, 'max_tokens = 200\n[planner]\ntask = "List rivers."\n')
+    result = headrace(daemon.url, "job", "start", file, "--quiet", "-o", tmp_path / "out.jsonl")
+    assert result.exit_code == 1
+    assert "malformed_output" in result.stderr
