@@ -1,6 +1,7 @@
 """A job's planner: a run whose answer is the list of subtasks that become the job's inputs.
 
-The answer is taken strictly. One that cannot be is sent back once, in the same session, with what was wrong.
+The answer is taken strictly: a list, or an object that has it as `subtasks`, since providers that hold a model to a
+schema (`response_format` of an agent) want an object. One that cannot be is sent back once, in the same session, with what was wrong.
 """
 
 from typing import Annotated, Final
@@ -24,7 +25,13 @@ class MalformedPlan(HeadraceError):
     """An answer that is no list of subtasks; the message says where and why, for the planner to read."""
 
 
-_decoder: Final = msgspec.json.Decoder(list[Subtask])
+class Plan(Struct, frozen=True, forbid_unknown_fields=True):
+    """The subtasks in an object."""
+
+    subtasks: list[Subtask]
+
+
+_decoder: Final = msgspec.json.Decoder(list[Subtask] | Plan)
 
 
 def planning_task(planner: PlannerRequest) -> str:
@@ -43,10 +50,11 @@ def repair_task(problem: str) -> str:
 def read_plan(answer: str, most: int) -> bytes:
     """The job's inputs, in JSON Lines, that the answer comes to. Raises `MalformedPlan`."""
     try:
-        subtasks = _decoder.decode(answer.strip())
+        plan = _decoder.decode(answer.strip())
     except (msgspec.DecodeError, RecursionError) as error:
         begins = answer.strip()[:LONGEST_SHOWN]
         raise MalformedPlan(f"it is no JSON list of subtasks ({error}); it begins with {begins!r}") from error
+    subtasks = plan.subtasks if isinstance(plan, Plan) else plan
     if not 1 <= len(subtasks) <= most:
         raise MalformedPlan(f"it has {len(subtasks)} subtasks, and 1 to {most} are wanted")
     for number, subtask in enumerate(subtasks, 1):

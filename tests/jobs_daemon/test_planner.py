@@ -183,6 +183,13 @@ def test_what_comes_near_to_a_plan_is_none(answer: str) -> None:
         read_plan(answer, 5)
 
 
+def test_a_list_in_an_object_is_a_plan_as_well() -> None:
+    """What a provider's schema makes of a list is read like the list itself, and like it no further."""
+    assert read_plan(f'{{"subtasks": {PLAN}}}', 5) == read_plan(PLAN, 5)
+    with pytest.raises(MalformedPlan):
+        read_plan(f'{{"subtasks": {PLAN}, "notes": ""}}', 5)
+
+
 async def test_a_planner_that_makes_no_sense_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     """An unknown model, no task and a count out of bounds are refused by name."""
     async with serving(tmp_path) as service:
