@@ -18,6 +18,7 @@ from orchestrator.runs.plan import plan_run
 from orchestrator.runs.reading import read_run
 from orchestrator.runs.record import RunRecord, Terms
 from orchestrator.runs.taking_up import TakingUp
+from orchestrator.store.errors import SessionBusy
 from orchestrator.views.names import check_name
 from orchestrator.views.runs import RunRequest
 
@@ -52,8 +53,11 @@ class Starting:
         if known is None:
             try:
                 known = await self._create(request, terms, counted=False)
-            except DuplicateRun:
-                return await self._answered(request)
+            except (DuplicateRun, SessionBusy):  # busy, perhaps, with one that goes on behind this one
+                answer = await self._answered(request)
+                if answer is None:
+                    raise
+                return answer
         else:
             _must_be_same(known.flow, request)
             if known.driven or known.owner is not None:
@@ -93,10 +97,11 @@ class Starting:
         self._books.created(record)
         return record
 
-    async def _answered(self, request: RunRequest) -> RunResult:
+    async def _answered(self, request: RunRequest) -> RunResult | None:
+        """The result of a run that ended before; None where none has."""
         row = await self._means.store.run(request.run) if request.run else None
         if row is None or row.open:
-            raise DuplicateRun(f"there is a run {request.run} already")
+            return None
         _must_be_same(Flow(row.tenant, row.job, row.run), request)
         return result_of((await read_run(self._means.store, row)).snapshot)
 

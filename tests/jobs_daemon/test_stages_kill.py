@@ -1,0 +1,54 @@
+"""A daemon is killed among planning, working, closing and summing up, and others go on with the job."""
+
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import trio
+
+from orchestrator.store.base import RunQuery
+from tests.jobs_daemon.fake_runs import PATIENCE, read, until, until_ended
+from tests.jobs_daemon.killed_stages import QUORUM, daemon
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_killed_again_and_again_a_planned_job_ends_once(tmp_path: Path, seed: int) -> None:
+    """After SIGKILLs in any stage the job has its quorum, a line per run in all, one answer, and all paid once."""
+    chance = random.Random(seed)
+    data, notes = tmp_path / "data", tmp_path / "notes"
+    for calls in (0, 1, 2, 5, 12, 18):
+        await _killed(data, notes, calls=calls, after=chance.random() * 0.03)
+    with trio.fail_after(PATIENCE):
+        async with daemon(data, notes) as (jobs, store):
+            view = await until_ended(jobs, "j")
+            rows = await read(jobs, "j")
+            assert (view.phase, view.stage, view.answer) == ("done", "ended", "the answer")
+            assert view.message.endswith(f"items are done, and {QUORUM} are enough")
+            assert view.done == sum(row.state == "done" for row in rows) >= QUORUM
+            runs = (await store.runs(RunQuery(job="j", size=100))).rows
+            assert not any(run.open for run in runs)
+            items = {run.run for run in runs} - {"j.plan", "j.plan-repair", "j.synthesis"}
+            assert Counter(f"j.{row.ordinal}" for row in rows) == Counter(items)
+            losers = [row for row in rows if row.ordinal >= 20]
+            assert losers
+            assert {row.reason for row in losers} == {"cancelled"}
+            assert view.usage.output == 5 * (view.done + 3)
+
+
+async def _killed(data: Path, notes: Path, *, calls: int, after: float) -> None:
+    """Lets a daemon work until the model has answered so often in all, and kills it."""
+    command = [sys.executable, "-m", "tests.jobs_daemon.killed_stages", str(data), str(notes)]
+    with subprocess.Popen(command) as child:  # noqa: ASYNC220 -- it starts at once
+        try:
+            await until(lambda: child.poll() is not None or (notes.exists() and _lines(notes) >= calls))
+            await trio.sleep(after)
+        finally:
+            child.send_signal(signal.SIGKILL)
+
+
+def _lines(notes: Path) -> int:
+    return notes.read_bytes().count(b"\n")
