@@ -13,7 +13,7 @@ from orchestrator.client.errors import BadAddress, BadAnswer, ClientError, Daemo
 from orchestrator.client.patience import FULL_SECONDS, patiently
 from orchestrator.client.wire import check_url
 from orchestrator.views.runs import RunRequest
-from tests.client.fake_daemon import Answer, Broken, FakeDaemon, answered, refused, run_detail, talking
+from tests.client.fake_daemon import Answer, Broken, FakeDaemon, answered, job_view, refused, run_detail, talking
 
 
 async def error_of(daemon: FakeDaemon) -> ClientError:
@@ -230,3 +230,13 @@ async def test_an_error_page_is_not_read_for_ever() -> None:
             async with aclosing(client.events("r")) as events:
                 with pytest.raises(kind):
                     await anext(events)
+
+
+async def test_a_retry_of_what_failed_only_is_asked_for_as_that() -> None:
+    """The daemon is told in the query, and of a plain retry nothing."""
+    daemon = FakeDaemon()
+    daemon.on("POST", "/api/jobs/j/retry", answered(job_view()))
+    async with talking(daemon) as client:
+        await client.retry_job("j")
+        await client.retry_job("j", only_failed=True)
+    assert [str(request.url.query, "ascii") for request in daemon.asked] == ["", "only_failed=true"]

@@ -139,3 +139,18 @@ def test_the_answer_of_a_job_goes_to_stdout_where_results_do_not(capsys: pytest.
     told = capsys.readouterr()
     assert told.out == ""
     assert "All of them." in told.err
+
+
+def test_only_what_failed_is_tried_again_on_request(daemon: DaemonThread, tmp_path: Path) -> None:
+    """`retry --failed` reaches the daemon as that: the item that failed gets another line, and no other does."""
+    (tmp_path / "in.jsonl").write_text('{"text": "one"}\n{"text": oops}\n')
+    start = headrace(
+        daemon.url, "job", "start", "-i", tmp_path / "in.jsonl", "--prompt", "{text}", "-o", tmp_path / "o", "--json"
+    )
+    job = json.loads(start.stdout)["job"]
+    assert headrace(daemon.url, "job", "retry", job, "--failed").exit_code == 0
+    assert headrace(daemon.url, "job", "results", job, "-o", tmp_path / "all", "--follow").exit_code == 0
+    lines = [json.loads(line) for line in (tmp_path / "all").read_text().splitlines()]
+    assert sorted((line["ordinal"], line.get("attempt", 1)) for line in lines) == [(1, 1), (2, 1), (2, 2)]
+    refused = headrace(daemon.url, "job", "retry", "nobody", "--failed")
+    assert (refused.exit_code, "there is no job" in refused.stderr) == (2, True)
