@@ -1,7 +1,8 @@
 """A job's planner: a run whose answer is the list of subtasks that become the job's inputs.
 
 The answer is taken strictly: a list, or an object that has it as `subtasks`, since providers that hold a model to a
-schema (`response_format` of an agent) want an object. One that cannot be is sent back once, in the same session, with what was wrong.
+schema (`response_format` of an agent) want an object. One that cannot be taken is sent back once, in the same session,
+with what was wrong.
 """
 
 from typing import Annotated, Final
