@@ -3,14 +3,17 @@
 from pathlib import Path
 
 import msgspec
+import pytest
 import trio
+import trio.testing
 
 from agents.lifecycle import StopReason
 from agents.result import RunResult
+from orchestrator.jobs.service import JobService
 from orchestrator.store.base import RunQuery
 from orchestrator.store.memory import MemoryStore
 from orchestrator.store.sqlite import open_sqlite
-from orchestrator.views.jobs import GatherRequest
+from orchestrator.views.jobs import GatherRequest, JobView
 from orchestrator.views.runs import RunRequest
 from tests.jobs_daemon.fake_runs import (
     REQUEST,
@@ -127,11 +130,17 @@ async def test_the_deadline_counts_on_while_no_daemon_is_there(tmp_path: Path) -
     assert not runs.asked
 
 
-async def test_a_deadline_closes_a_job_that_waits(tmp_path: Path) -> None:
+async def test_a_deadline_closes_a_job_that_waits(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
     """Nothing has to end for a job to see that its time is over."""
-    async with serving(tmp_path) as service:
-        await service.create(replace(REQUEST, gather=GatherRequest(policy="deadline", seconds=0.05, count=2)))
+    async with serving(tmp_path, wall=trio.current_time) as service:
+        began = trio.current_time()
+        await service.create(replace(REQUEST, gather=GatherRequest(policy="deadline", seconds=500.0, count=2)))
         await upload(service, "j", lines([1]))
-        view = await until_ended(service, "j")
+        view = await _ended_at_last(service)
     assert (view.phase, view.done) == ("failed", 1)
-    assert view.message == "after its 0.05 seconds 1 items are done, and 2 have to be"
+    assert view.message == "after its 500 seconds 1 items are done, and 2 have to be"
+    assert trio.current_time() - began == pytest.approx(500, abs=1)
+
+
+async def _ended_at_last(service: JobService) -> JobView:
+    return [view async for view in service.watch("j")][-1]
