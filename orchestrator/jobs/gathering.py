@@ -67,7 +67,7 @@ class Gathering:
 
     def _left(self) -> float:
         seconds = self._gather.seconds
-        return math.inf if seconds is None else max(0.0, self.since + seconds - self._wall())
+        return math.inf if seconds is None else max(0.0, seconds - (self._wall() - self.since))
 
     def __repr__(self) -> str:
         return f"<Gathering {self._gather.policy}: {self.closing or 'open'}>"
