@@ -44,10 +44,8 @@ class WatchQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def routes(services: Services) -> list[Route]:
-    """The routes under `/api/approvals`; none where nobody can be asked."""
+    """The routes under `/api/approvals`."""
     approvals, runs = services.approvals, services.runs
-    if approvals is None:
-        return []
 
     async def own(request: Request) -> str:
         run, step, index = (request.path_params[name] for name in ("run", "step", "index"))
@@ -64,11 +62,11 @@ def routes(services: Services) -> list[Route]:
             return ApprovalList()
         return await approvals.list_open(tenant=tenant, job=query.job, run=query.run, size=query.size)
 
-    async def follow(request: Request, query: WatchQuery) -> EventStream:
+    async def follow_approvals(request: Request, query: WatchQuery) -> EventStream:
         tenant = _within(client_of(request.scope), query.tenant)
         return EventStream(_no_events() if tenant is None else _events(approvals.watch(tenant=tenant)))
 
-    async def show(request: Request) -> ApprovalView:
+    async def show_approval(request: Request) -> ApprovalView:
         return await approvals.show(await own(request))
 
     async def decide(request: Request, body: DecisionRequest) -> ApprovalView:
@@ -97,13 +95,18 @@ def routes(services: Services) -> list[Route]:
         Operation(
             "GET",
             "/api/approvals/events",
-            follow,
+            follow_approvals,
             "Follow what people are asked: all that is open now, and again whenever it has changed",
             query=WatchQuery,
             events={"approvals": ApprovalList},
         ).route(),
         Operation(
-            "GET", _ONE, show, "Show one request of people, open or decided", answer=ApprovalView, errors=(404, 503)
+            "GET",
+            _ONE,
+            show_approval,
+            "Show one request of people, open or decided",
+            answer=ApprovalView,
+            errors=(404, 503),
         ).route(),
         Operation(
             "POST",

@@ -232,8 +232,8 @@ class Services(Struct, frozen=True, kw_only=True):
     metrics: Callable[[], bytes]
     identify: Callable[[Mapping[str, str]], Client]
     budgets: Budgets
-    sessions: Sessions | None = None
-    approvals: Approvals | None = None
+    sessions: Sessions
+    approvals: Approvals
     open_metrics: bool = False
     max_tokens: Callable[[str], int | None] = lambda model: None
     allowances: Callable[[str, str], Allowances] = lambda model, tenant: {}

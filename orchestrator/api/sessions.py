@@ -40,10 +40,8 @@ class ImportQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 def routes(services: Services) -> list[Route]:
-    """The routes under `/api/sessions`; none where nothing keeps sessions."""
+    """The routes under `/api/sessions`."""
     sessions = services.sessions
-    if sessions is None:
-        return []
 
     async def list_sessions(request: Request, query: SessionsQuery) -> SessionPage:
         client = client_of(request.scope)

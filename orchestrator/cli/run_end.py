@@ -102,6 +102,7 @@ def detail_table(detail: RunDetail, now: float) -> Table:
     fact("created", _when(detail.created, now))
     fact("started", "" if detail.started is None else _when(detail.started, now))
     fact("ended", "" if detail.ended is None else _when(detail.ended, now))
+    fact("at rest", "" if detail.quiescent is None else _when(detail.quiescent, now))
     if detail.started is not None:
         fact("took" if detail.ended is not None else "so far", duration((detail.ended or now) - detail.started))
     fact("rounds", f"{detail.rounds:,}")
@@ -118,6 +119,8 @@ def detail_table(detail: RunDetail, now: float) -> Table:
         fact("to answer", how_to_answer(view.id, question=view.kind == "input"))
     for key in detail.unknown_effects:
         fact("needs a look", f"{key} was cut off, its effect is unknown; look before repeating it")
+    if not detail.at_rest:
+        fact("needs a look", "work that it abandoned may still be going on")
     for late in detail.late:
         fact("needs a look", f"{late.id} {late.tool} came to an end after all ({late.outcome}): {brief(late.content)}")
     fact("events", f"{detail.events:,}")

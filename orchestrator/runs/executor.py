@@ -25,12 +25,11 @@ _log = structlog.get_logger("headrace.runs")
 
 
 class Executor:
-    """One executor. `sole` says that this process alone has the store, so that whoever else held a session is gone."""
+    """The one executor of a store that this process alone has: whoever else held a session is gone."""
 
-    def __init__(self, store: Store, *, sole: bool = True, holder: str = "") -> None:
+    def __init__(self, store: Store, *, holder: str = "") -> None:
         self.holder = holder or secrets.token_hex(8)
         self._store = store
-        self._sole = sole
         self._batches = itertools.count(1)
         self._lock = trio.Lock()
         self._until = -math.inf
@@ -68,7 +67,7 @@ class Executor:
             return await self._store.take(session, self.holder, tenant=tenant, batch=batch)
         except SessionBusy:
             holder = (await self._store.session(session)).holder
-            if not self._sole or holder == self.holder:
+            if holder == self.holder:
                 raise
             await self._store.drop(holder)
         return await self._store.take(session, self.holder, tenant=tenant, batch=batch)

@@ -5,6 +5,7 @@ from msgspec.structs import asdict, replace
 
 from agents.events import Event, RunCreated, decode
 from agents.fold import fold, result_of, said_so_far
+from agents.late import quiescent_since
 from agents.result import RunResult
 from agents.runtime import UnknownRun
 from agents.snapshot import RunSnapshot, SessionSnapshot
@@ -82,7 +83,14 @@ def ended_detail(row: RunRow, ended: Ended) -> RunDetail:
         detail = detail_of(view, result_of(snapshot), ended.events)
     else:
         detail = open_detail(view, snapshot, ended.events)
-    return replace(detail, late=tuple(late_result(event) for event in snapshot.late))
+    went_on = snapshot.ended is not None and not snapshot.ended.quiescent
+    quiescent = quiescent_since(snapshot) if went_on else None
+    return replace(
+        detail,
+        late=tuple(late_result(event) for event in snapshot.late),
+        quiescent=quiescent,
+        at_rest=not went_on or quiescent is not None,
+    )
 
 
 def open_detail(view: RunView, snapshot: RunSnapshot, events: int) -> RunDetail:

@@ -209,7 +209,8 @@ class RunRecord:
             head = self.head if self.head.ended else self.head.then([ended])
             self.result = run.result
             detail = detail_of(head.view, run.result, journal.number - head.after)
-            self.detail = replace(detail, late=tuple(late_result(event) for event in self.requests.late))
+            late = tuple(late_result(event) for event in self.requests.late)
+            self.detail = replace(detail, late=late, at_rest=run.progress.abandoned.quiescent)
         if not self.over:
             self._close()
 

@@ -53,9 +53,9 @@ class RunService:
     """Implements `orchestrator.api.services.Runs`. Runs live in `nursery`; cancelling it closes them as cancelled, or,
     where the store is durable, leaves them open.
 
-    `store` keeps them, one of this service's own in memory if not given; `sole` says that no other process has it, so
-    that what others held is free. `holder` is what it is called there as an executor. `journal` wraps a run's log;
-    `parent` gives the budget above a tenant's runs, `wall` seconds since the epoch.
+    `store` keeps them, one of this service's own in memory if not given; no other process has it, so what others held
+    is free. `holder` is what this service is called there as an executor. `journal` wraps a run's log; `parent` gives
+    the budget above a tenant's runs, `wall` seconds since the epoch.
     """
 
     def __init__(
@@ -65,7 +65,6 @@ class RunService:
         models: Models,
         catalogue: Callable[[], Catalogue],
         store: Store | None = None,
-        sole: bool = True,
         holder: str = "",
         config: RunsConfig = DEFAULTS,
         journal: Callable[[Journal], Journal] = lambda log: log,
@@ -73,7 +72,7 @@ class RunService:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self.store: Store = MemoryStore(wall) if store is None else store
-        self.executor = Executor(self.store, sole=sole, holder=holder)
+        self.executor = Executor(self.store, holder=holder)
         self._wall = wall
         self._books = OpenRuns()
         self._records = self._books.records

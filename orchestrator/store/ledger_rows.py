@@ -3,12 +3,14 @@
 import datetime
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 from msgspec.structs import astuple
 
 from orchestrator.store.errors import StoreAway, StoreError, StoreFull, StoreLocked
 from orchestrator.store.ledger_port import CallRow
+
+T = TypeVar("T")
 
 COLUMNS: Final[tuple[str, ...]] = CallRow.__struct_fields__
 """Of the table of calls, in this order."""
@@ -166,3 +168,40 @@ class Outbox:
 
 def _nothing(_: Any) -> None:
     """Done when all that was handed over before is."""
+
+
+class Database(Protocol):
+    """What a ledger needs of its store: work for the writer's thread and for a reader's, each with a connection."""
+
+    async def submit(self, work: Callable[[Any], T]) -> T: ...
+
+    def post(self, work: Callable[[Any], object], failed: Callable[[Exception], object] | None = None) -> None: ...
+
+    async def query(self, work: Callable[[Any], T]) -> T: ...
+
+
+class DatabaseLedger:
+    """The part of `orchestrator.store.ledger_port.Ledger` that is the same in every database: rows on their way to it.
+
+    `keep` writes a batch of rows over a connection.
+    """
+
+    def __init__(self, database: Database, keep: Callable[[Any, Sequence[CallRow]], object]) -> None:
+        self._database = database
+        self._outbox = Outbox(database.post, database.submit, keep)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} lost={self.lost}>"
+
+    @property
+    def lost(self) -> int:
+        """See `Ledger.lost`."""
+        return self._outbox.lost
+
+    def write(self, rows: Sequence[CallRow]) -> None:
+        """See `Ledger.write`."""
+        self._outbox.write(rows)
+
+    async def flush(self) -> None:
+        """See `Ledger.flush`."""
+        await self._outbox.flush()

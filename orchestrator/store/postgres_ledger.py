@@ -5,13 +5,11 @@ pruning has no trigger, so they outlive the calls. Sums take in what is open as 
 ended. Rows go to the server as arrays, a statement for a batch, whatever its size.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Any, Final
 
 from orchestrator.store.ledger_port import PAGE, CallRow, SentRow, SpentRow
-from orchestrator.store.ledger_rows import COLUMNS, LOST, Outbox, fit_to_keep
-
-T = TypeVar("T")
+from orchestrator.store.ledger_rows import COLUMNS, LOST, Database, DatabaseLedger, fit_to_keep
 
 _TYPES: Final = {
     **dict.fromkeys(("key", "tenant", "job", "run", "backend", "endpoint", "model", "outcome", "held_by"), "text"),
@@ -118,35 +116,11 @@ def prune_calls(connection: Any, before: float) -> int:
     return int(connection.execute("DELETE FROM calls WHERE ended < %s", [before]).rowcount)
 
 
-class Database(Protocol):
-    """What the ledger needs of the store: work for its writer's thread and for a reader's."""
-
-    async def submit(self, work: Callable[[Any], T]) -> T: ...
-
-    def post(self, work: Callable[[Any], object], failed: Callable[[Exception], object] | None = None) -> None: ...
-
-    async def query(self, work: Callable[[Any], T]) -> T: ...
-
-
-class PostgresLedger:
-    """Implements `orchestrator.store.ledger_port.Ledger`. The store makes its tables with `make_ledger_tables`."""
+class PostgresLedger(DatabaseLedger):
+    """The ledger. The store makes its tables with `make_ledger_tables`."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
-        self._outbox = Outbox(database.post, database.submit, _keep)
-
-    def __repr__(self) -> str:
-        return f"<PostgresLedger lost={self.lost}>"
-
-    @property
-    def lost(self) -> int:
-        return self._outbox.lost
-
-    def write(self, rows: Sequence[CallRow]) -> None:
-        self._outbox.write(rows)
-
-    async def flush(self) -> None:
-        await self._outbox.flush()
+        super().__init__(database, _keep)
 
     async def end_open(self, at: float) -> int:
         def end(connection: Any) -> int:

@@ -5,14 +5,12 @@ trigger, so they outlive the calls. Sums take in what is open as unknown, and le
 """
 
 import sqlite3
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Any, Final
 
 from orchestrator.store.ledger_port import PAGE, CallRow, SentRow, SpentRow
-from orchestrator.store.ledger_rows import COLUMNS, LOST, Outbox, fit_to_keep
+from orchestrator.store.ledger_rows import COLUMNS, LOST, Database, DatabaseLedger, fit_to_keep
 from orchestrator.store.sqlite_insert import insert
-
-T = TypeVar("T")
 
 
 def _count(row: str, sign: str) -> str:
@@ -93,37 +91,11 @@ def prune_calls(connection: sqlite3.Connection, before: float) -> int:
     return connection.execute("DELETE FROM calls WHERE ended < ?", [before]).rowcount
 
 
-class Database(Protocol):
-    """What the ledger needs of the store: work for its writer's thread and for a reader's."""
-
-    async def submit(self, work: Callable[[sqlite3.Connection], T]) -> T: ...
-
-    def post(
-        self, work: Callable[[sqlite3.Connection], object], failed: Callable[[Exception], object] | None = None
-    ) -> None: ...
-
-    async def query(self, work: Callable[[sqlite3.Connection], T]) -> T: ...
-
-
-class SqliteLedger:
-    """Implements `orchestrator.store.ledger_port.Ledger`. The store makes its tables with `make_ledger_tables`."""
+class SqliteLedger(DatabaseLedger):
+    """The ledger. The store makes its tables with `make_ledger_tables`."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
-        self._outbox = Outbox(database.post, database.submit, _keep)
-
-    def __repr__(self) -> str:
-        return f"<SqliteLedger lost={self.lost}>"
-
-    @property
-    def lost(self) -> int:
-        return self._outbox.lost
-
-    def write(self, rows: Sequence[CallRow]) -> None:
-        self._outbox.write(rows)
-
-    async def flush(self) -> None:
-        await self._outbox.flush()
+        super().__init__(database, _keep)
 
     async def end_open(self, at: float) -> int:
         def end(connection: sqlite3.Connection) -> int:

@@ -96,7 +96,9 @@ class RunDetail(RunView, frozen=True, kw_only=True):
 
     Where a limit stopped it, `limit` of `scope` allowed `allowed` and `observed_amount` was spent. `next` says what
     helps. `approvals` are what people are asked and have not answered. `unknown_effects` are calls that were cut off,
-    `late` what some of them came to: both need a look. `events` counts its log; `messages` is the transcript so far.
+    `late` what some of them came to: both need a look. Work that was abandoned may go on beyond the run's end: until
+    `quiescent` where that is set, and still where the run is not `at_rest`. `events` counts its log; `messages` is the
+    transcript so far.
     """
 
     answer: str = ""
@@ -109,6 +111,8 @@ class RunDetail(RunView, frozen=True, kw_only=True):
     approvals: tuple[ApprovalView, ...] = ()
     unknown_effects: tuple[str, ...] = ()
     late: tuple[LateResult, ...] = ()
+    quiescent: float | None = None
+    at_rest: bool = True
     next: NextStep = "none"
     events: int = 0
     messages: tuple[Message, ...] = ()

@@ -72,6 +72,8 @@ def make_services(**given: Any) -> Services:
     """Services that do nothing, but for those given."""
     nothing: dict[str, Any] = {
         "runs": NoService(),
+        "sessions": NoService(),
+        "approvals": NoService(),
         "jobs": NoService(),
         "calls": NoService(),
         "queue": queue_view,

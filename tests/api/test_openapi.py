@@ -8,7 +8,7 @@ from starlette.routing import Route
 
 from orchestrator.api.app import all_routes, make_app
 from orchestrator.api.openapi import make_document
-from tests.api.surface_rig import NoService, ask, make_services
+from tests.api.surface_rig import ask, make_services
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,7 @@ def document():
 
 
 def every_service():
-    return make_services(sessions=NoService())
+    return make_services()
 
 
 def references(part):

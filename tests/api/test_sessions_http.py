@@ -257,10 +257,3 @@ async def test_what_a_store_cannot_do_is_told_in_its_words(error: Exception, sta
     ):
         answer = await http.ask("ops", method, path, body)
         assert (answer.status, answer.error["message"]) == (status, str(error))
-
-
-async def test_without_sessions_there_are_no_routes_to_them():
-    """A surface whose daemon keeps none says so as it does of any path."""
-    app = make_app(make_services())
-    for method, path in (("GET", "/api/sessions"), ("POST", "/api/prune?older_than=5")):
-        assert (await ask(app, method, path)).error["kind"] == "not_found"

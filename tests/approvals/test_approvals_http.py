@@ -98,8 +98,3 @@ async def test_what_is_asked_is_followed(autojump_clock: trio.testing.MockClock)
 def test_who_decided_is_signed(key: str, name: str, by: str) -> None:
     """The log has the name that was given and the key that was sent, on one line."""
     assert signed(Client(key=key), name) == by
-
-
-async def test_nobody_can_be_asked(autojump_clock: trio.testing.MockClock) -> None:
-    """Where nothing keeps requests there is nothing at their address."""
-    assert (await ask(make_app(make_services()), "GET", "/api/approvals")).status == 404

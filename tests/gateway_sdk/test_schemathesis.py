@@ -15,12 +15,11 @@ from schemathesis import checks
 from orchestrator.api.app import all_routes
 from orchestrator.api.openapi import make_document
 from orchestrator.daemon.daemon import Daemon
-from tests.api.surface_rig import NoService, make_services
+from tests.api.surface_rig import make_services
 from tests.daemon.serving import config
 from tests.gateway_sdk.threaded import daemon_in_thread
 
-SERVICES = make_services(sessions=NoService(), approvals=NoService())
-DOCUMENT = make_document([route.operation for route in all_routes(SERVICES)])
+DOCUMENT = make_document([route.operation for route in all_routes(make_services())])
 ENDLESS = r"/events$"
 LINES = r"/api/jobs/\{job\}/inputs$"
 LOG = r"/api/sessions$"

@@ -1,7 +1,10 @@
 """What abandoned calls come to, told to the log of their session after their run has ended."""
 
+from io import StringIO
+
 import trio
 import trio.testing
+from rich.console import Console
 
 from agents.budget import Limits
 from agents.events import RunCreated, RunEnded, ToolLate, decode
@@ -11,9 +14,14 @@ from agents.origin import Origin
 from agents.scripted import ScriptedModel, ask, in_turn, say
 from agents.spec import AgentSpec
 from agents.tools import Tool
+from orchestrator.catalogue import Catalogue, Target
+from orchestrator.cli.run_end import detail_table
 from orchestrator.runs.executor import Executor
 from orchestrator.runs.journal import SessionJournal
+from orchestrator.runs.service import RunService
 from orchestrator.store.memory import MemoryStore
+from orchestrator.views.runs import AgentChoice, RunDetail, RunRequest
+from tests.runs.running import ScriptedModels
 
 
 async def test_a_late_end_is_in_the_log_behind_the_runs_own(autojump_clock: trio.testing.MockClock) -> None:
@@ -72,3 +80,47 @@ async def test_a_late_end_is_in_the_log_behind_the_runs_own(autojump_clock: trio
     assert [(end.run, end.quiescent) for end in ends] == [("first", False), ("second", True)]
     await kept.late(late)
     assert len(await store.read("session")) == len(events)
+
+
+async def test_a_run_whose_abandoned_work_goes_on_is_shown_as_not_at_rest(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """It has ended, and somebody should look; when the work ends after all, it says since when the run is at rest."""
+
+    async def work() -> str:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(100)
+        return "late"
+
+    agent = AgentSpec(name="agent", model="m", tools=(Tool(work, grace=1),))
+    known = Catalogue(models={"m": [Target("b", "m")]}, agents={"agent": agent})
+    async with trio.open_nursery() as nursery:
+        runs = RunService(
+            nursery,
+            models=ScriptedModels(in_turn(ask("work"), say("never")), 1),
+            catalogue=lambda: known,
+            wall=trio.current_time,
+        )
+        run = (await runs.start(RunRequest(task="x", who=AgentChoice(agent="agent")))).run
+        await trio.sleep(5)
+        await runs.cancel(run)
+        ended = await runs.wait(run)
+        assert (ended.reason, ended.at_rest, ended.quiescent) == ("cancelled", False, None)
+        assert await runs.detail(run) == ended
+        assert "may still be going on" in shown(ended)
+        await trio.sleep(200)
+        rested = await runs.detail(run)
+        assert (rested.at_rest, len(rested.late)) == (True, 1)
+        assert rested.quiescent is not None
+        assert rested.ended is not None
+        assert rested.quiescent > rested.ended
+        assert "at rest" in shown(rested)
+
+
+def shown(detail: RunDetail) -> str:
+    """What `headrace show` says of it."""
+    console = Console(width=200, file=StringIO())
+    console.print(detail_table(detail, 1_000.0))
+    file = console.file
+    assert isinstance(file, StringIO)
+    return file.getvalue()
