@@ -252,8 +252,9 @@ class ChildStep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ChildAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a child stands. `result` is None while it has not ended; `left` says that it was left open, and `refused` why
-    there can be none.
+    """Where a child stands. `result` is None while it has not ended.
+
+    `left` says that it was left open, and `refused` why there can be none.
     """
 
     spent: Spent = Spent()
