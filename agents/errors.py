@@ -6,6 +6,7 @@
 | request  | Refused, TooLarge                             | never retried: the same request fails again    |
 | request  | BudgetExceeded                                | never retried: its tenant's budget is spent    |
 | queue    | QueueFull, QueueTimeout, CallTimeout, OwnerClosed | the owner ended it; the provider is not at fault |
+| queue    | CallLost                                      | asked again, as the call after it              |
 | caller   | CallerGone                                    | nobody waits for the answer any more           |
 | author   | InvalidLimits, UnknownModel                   | configuration or arguments are wrong           |
 | nobody   | Draining                                      | the daemon is ending, and says so              |
@@ -211,6 +212,13 @@ class OwnerClosed(ModelError):
 
     blame = "queue"
     kind = "owner_closed"
+
+
+class CallLost(ModelError):
+    """Whoever made the call is gone, and nobody knows what became of it: a provider may have worked on it."""
+
+    blame = "queue"
+    kind = "call_lost"
 
 
 class CallerGone(ModelError):

@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import trio
 from msgspec import Struct
 
+from agents.budget import Exhausted
 from agents.errors import ModelError
 from agents.messages import Delta, ModelReply, ModelRequest
 from agents.money import Price
@@ -237,14 +238,26 @@ class Newcomers(Exception):
         self.events = tuple(events)
 
 
+class NoRoom(Exception):
+    """A budget above the run has no room for what the events announce: nothing was appended.
+
+    `exhausted` is the limit that is spent; None where others only hold what is left of one at the moment.
+    """
+
+    def __init__(self, exhausted: Exhausted | None) -> None:
+        super().__init__("spent" if exhausted is not None else "held by others at the moment")
+        self.exhausted = exhausted
+
+
 class Journal(Protocol):
     """Where a run's events go. What `append` has returned for is as durable as the journal can make it."""
 
     async def append(self, events: Sequence[Any]) -> None:
         """Appends all events in order or none.
 
-        Raises `Newcomers` where others have appended meanwhile; the next try goes behind what they appended. Any other
-        exception ends the run's drive: nothing may follow a lost event.
+        Raises `Newcomers` where others have appended meanwhile; the next try goes behind what they appended. A journal
+        whose owner reserves in the budgets above the run raises `NoRoom` where they have none. Any other exception
+        ends the run's drive: nothing may follow a lost event.
         """
         ...
 
