@@ -4,7 +4,8 @@ Every claim has an id, and the review ends only when at least three valid rounds
 raised nothing new and reopened nothing. An answer that cannot be read is no consent: its critic is asked again. All
 rounds spend one budget.
 
-No model server is needed: the model is a script. `--local` lets the small local model try instead (`make local`).
+No model server is needed: a simulated backend says what the script does. `--local` lets the small local model try
+instead (`make local`).
 """
 
 import sys
@@ -22,8 +23,10 @@ from agents.journal import MemoryJournal
 from agents.lifecycle import StopReason
 from agents.messages import Message
 from agents.port import Flow, ModelPort
-from agents.scripted import ScriptedModel, say
+from agents.scripted import say
 from agents.spec import AgentSpec
+from orchestrator.backend_choice import BackendChoice
+from orchestrator.embedded import EmbeddedConfig, open_embedded
 
 CHANGE = '''\
 --- a/billing/pages.py
@@ -119,8 +122,7 @@ async def review(model: ModelPort, name: str) -> DebateResult:
     return result
 
 
-async def main() -> None:
-    result = await review(ScriptedModel(script), "scripted")
+def assert_what_the_script_leads_to(result: DebateResult) -> None:
     assert result.reason is StopReason.CONVERGED
     assert {claim.id: claim.standing for claim in result.debate.claims} == {
         "C1": "accepted",
@@ -129,18 +131,16 @@ async def main() -> None:
     }
     assert [number for number, turn in enumerate(result.debate.turns, 1) if isinstance(turn.content, Malformed)] == [4]
     assert "answer['pages']" in result.debate.proposal
-    assert 0 < result.used.tokens <= (BUDGET.tokens or 0)
 
 
-async def main_local() -> None:
-    """The same with the local model, which may say anything: only the rules hold."""
-    from orchestrator.backend_choice import BackendChoice
-    from orchestrator.embedded import EmbeddedConfig, open_embedded
-
-    async with open_embedded(EmbeddedConfig(backend=BackendChoice(kind="local"))) as embedded:
+async def main(local: bool) -> None:
+    backend = BackendChoice(kind="local" if local else "simulated")
+    async with open_embedded(EmbeddedConfig(backend=backend, script=script)) as embedded:
         result = await review(embedded.port(Flow(job="review")), embedded.model)
-    assert result.used.tokens <= (BUDGET.tokens or 0)
+    assert 0 < result.used.tokens <= (BUDGET.tokens or 0)
+    if not local:
+        assert_what_the_script_leads_to(result)
 
 
 if __name__ == "__main__":
-    trio.run(main_local if "--local" in sys.argv[1:] else main)
+    trio.run(main, "--local" in sys.argv)

@@ -25,6 +25,7 @@ from orchestrator.backends.simulated.backend import (
     SimProvider,
     SimulatedBackend,
 )
+from orchestrator.backends.simulated.script import Script
 from orchestrator.owner import Endpoint
 from orchestrator.policy.concurrency import ConcurrencyConfig
 from orchestrator.policy.headroom import HeadroomConfig
@@ -88,12 +89,15 @@ class BackendChoice(Struct, frozen=True, kw_only=True):
         return self.model or self.kind
 
 
-def make_backend(choice: BackendChoice) -> Backend:
-    """The adapter. Raises `InvalidLimits` for an address or a key that cannot be used."""
+def make_backend(choice: BackendChoice, script: Script | None = None) -> Backend:
+    """The adapter. A `script` is what the simulated one says, and means nothing to others.
+
+    Raises `InvalidLimits` for an address or a key that cannot be used.
+    """
     if choice.kind == "local":
         return LocalBackend()
     if choice.kind == "simulated":
-        return SimulatedBackend("simulated", SimProvider(simulated_config(choice)))
+        return SimulatedBackend("simulated", SimProvider(simulated_config(choice), script=script))
     key_env = choice.api_key_env or usual_key(choice.url)
     try:
         return OpenAIBackend(OpenAIConfig(name="openai", base_url=choice.url, api_key_env=key_env))

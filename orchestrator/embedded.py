@@ -16,6 +16,7 @@ from agents.port import Flow, Priority
 from orchestrator.backend_choice import BackendChoice, check_reachable, make_backend, make_endpoint
 from orchestrator.backends.base import Backend
 from orchestrator.backends.local.backend import LocalBackend
+from orchestrator.backends.simulated.script import Script
 from orchestrator.groups import only
 from orchestrator.local_service import serve_local
 from orchestrator.owner import Owner, OwnerConfig
@@ -25,9 +26,13 @@ from orchestrator.transitions import Hook
 
 
 class EmbeddedConfig(Struct, frozen=True, kw_only=True):
-    """One backend, and the tenants that share it. `retries` are tries after the first."""
+    """One backend, and the tenants that share it. `retries` are tries after the first.
+
+    `script` says the simulated backend's answers.
+    """
 
     backend: BackendChoice
+    script: Script | None = None
     tenants: Mapping[str, TenantConfig] = {}
     retries: int = 5
     default_max_tokens: int = 1024
@@ -72,7 +77,7 @@ async def open_embedded(
     after it had started; calls then fail as `Unavailable`.
     Raises `BackendError` where the backend cannot be reached or started, `InvalidLimits` for a bad configuration.
     """
-    backend = make_backend(config.backend)
+    backend = make_backend(config.backend, config.script)
     endpoint = make_endpoint(config.backend, backend)
     await check_reachable(config.backend)
     owner = Owner(

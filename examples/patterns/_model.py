@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -11,9 +11,9 @@ from agents.journal import MemoryJournal
 from agents.loop import run_agent
 from agents.messages import Message
 from agents.port import Flow, ModelPort
-from agents.scripted import Script, ScriptedModel
 from agents.spec import AgentSpec
 from orchestrator.backend_choice import BackendChoice
+from orchestrator.backends.simulated.script import Script
 from orchestrator.embedded import EmbeddedConfig, open_embedded
 
 
@@ -31,11 +31,11 @@ def only(shape: Any) -> dict[str, Any]:
 
 @asynccontextmanager
 async def model_for(script: Script, *, local: bool) -> AsyncGenerator[ModelPort, None]:
-    """The script as a model, or with `local` the small model of this machine behind an owner of its own."""
-    if not local:
-        yield ScriptedModel(script)
-        return
-    async with open_embedded(EmbeddedConfig(backend=BackendChoice(kind="local"))) as embedded:
+    """A backend behind an owner of its own: the simulated one that says what the script does, or with `local` the
+    small model of this machine, which says what it likes.
+    """
+    kind: Literal["local", "simulated"] = "local" if local else "simulated"
+    async with open_embedded(EmbeddedConfig(backend=BackendChoice(kind=kind), script=script)) as embedded:
         yield embedded.port(Flow(job="pattern"))
 
 

@@ -1,7 +1,7 @@
 """A chain: each step works on what the step before it made, and a check that is no model stands between them.
 
 The check is what makes it a chain and no gamble: what does not pass ends the chain with words, before more is spent.
-With `--local` the small model of this machine takes the script's place, and its answers are printed as they are.
+A simulated backend says what the script does; with `--local` the small model of this machine answers as it likes.
 """
 
 import sys

@@ -2,7 +2,7 @@
 
 What a program can check is checked by the program, and before a model is asked. A verdict that cannot be read is no
 approval. Both share one budget, and the rounds are bounded: the last text is kept, and said to be unapproved.
-With `--local` the small model of this machine takes the script's place, and its answers are printed as they are.
+A simulated backend says what the script does; with `--local` the small model of this machine answers as it likes.
 """
 
 import sys

@@ -2,7 +2,7 @@
 
 The plan is read strictly; what is wrong with its shape is said to the planner once, in the same conversation. A worker
 that fails leaves a gap that the last run is told of. All of them share one budget.
-With `--local` the small model of this machine takes the script's place, and its answers are printed as they are.
+A simulated backend says what the script does; with `--local` the small model of this machine answers as it likes.
 """
 
 import sys

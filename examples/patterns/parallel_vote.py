@@ -3,7 +3,7 @@
 Nobody is waited for whose vote cannot change the verdict any more: the others are cancelled, and what they had
 reserved of the shared budget comes back. An answer that is no vote, or a run that failed, counts for neither
 side.
-With `--local` the small model of this machine takes the script's place, and its answers are printed as they are.
+A simulated backend says what the script does; with `--local` the small model of this machine answers as it likes.
 """
 
 import sys

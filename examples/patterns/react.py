@@ -1,7 +1,7 @@
 """ReAct: the model thinks aloud, asks for tools, reads what they say, and goes on until it can answer.
 
 That is the control loop itself: an agent with tools needs no further code. Tool calls of one answer run together.
-With `--local` the small model of this machine takes the script's place, and its answers are printed as they are.
+A simulated backend says what the script does; with `--local` the small model of this machine answers as it likes.
 """
 
 import sys

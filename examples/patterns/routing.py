@@ -1,7 +1,7 @@
 """Routing: a cheap agent says what kind of request it is, and the agent for that kind answers.
 
 The answer of the first is read strictly: what names no clerk goes where people look, never to a guess.
-With `--local` the small model of this machine takes the script's place, and its answers are printed as they are.
+A simulated backend says what the script does; with `--local` the small model of this machine answers as it likes.
 """
 
 import sys

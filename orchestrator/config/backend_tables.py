@@ -16,6 +16,7 @@ from orchestrator.backends.local.config import LocalConfig
 from orchestrator.backends.openai.config import NativeDialect
 from orchestrator.backends.simulated.config import SimConfig, SimLimit
 from orchestrator.config.limit_tables import LimitKeys
+from orchestrator.config.named import check_named
 from orchestrator.config.numbers import Count, NotNegative, Positive
 from orchestrator.policy.breaker import BreakerConfig
 from orchestrator.policy.concurrency import ConcurrencyConfig
@@ -164,11 +165,19 @@ class SimulatedTable(
 
     It enforces the very limits that the owner is told, unless `enforces` says others. `speed` is how many times faster
     than `latency` it is. A reload changes what the owner keeps to, not what the provider enforces.
+
+    `script` is `package.module:name`, found from the file's folder as well: a function from the messages so far to the
+    answer, in place of filler.
     """
 
     provider: Annotated[SimConfig, Meta(extra={"flat": ("limits", "api_keys")})] = SimConfig()
     enforces: tuple[SimLimit, ...] | None = None
     speed: Positive = 1.0
+    script: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.script is not None:
+            check_named(self.script, "script")
 
 
 RemoteTable = OpenAITable | AnthropicTable

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct, structs
 
@@ -16,6 +16,7 @@ from orchestrator.backends.local.config import LocalConfig
 from orchestrator.backends.openai.backend import OpenAIBackend, OpenAIConfig
 from orchestrator.backends.simulated.backend import SimProvider, SimulatedBackend
 from orchestrator.backends.simulated.config import SimConfig
+from orchestrator.backends.simulated.script import Script
 from orchestrator.config.backend_tables import (
     AnthropicTable,
     LocalTable,
@@ -24,7 +25,8 @@ from orchestrator.config.backend_tables import (
     SimulatedTable,
 )
 from orchestrator.config.catalogue import ModelPrices, build_catalogue, default_of
-from orchestrator.config.find import beside
+from orchestrator.config.find import beside, folder
+from orchestrator.config.named import find_named
 from orchestrator.config.policy import EndpointRules, dispatch_of, policy_of, rules_of
 from orchestrator.config.problems import ConfigError, Problem, show_path, words_of
 from orchestrator.config.schema import Config
@@ -70,7 +72,8 @@ def _endpoint(config: Config, backend: str, name: str, rules: EndpointRules, env
     elif isinstance(table, LocalTable):
         adapter = LocalBackend(_engine(config, table, name))
     else:
-        adapter = SimulatedBackend(name, SimProvider(_provider(table, rules)))
+        script = None if table.script is None else _script(table.script, config)
+        adapter = SimulatedBackend(name, SimProvider(_provider(table, rules), script=script))
     return Endpoint(
         name=name,
         backend=adapter,
@@ -136,6 +139,14 @@ def _provider(table: SimulatedTable, rules: EndpointRules) -> SimConfig:
         latency=faster(table.provider.latency, table.speed),
         limits=enforced(rules.limits) if table.enforces is None else table.enforces,
     )
+
+
+def _script(reference: str, config: Config) -> Script:
+    """The function. Raises `InvalidLimits`."""
+    found = find_named(reference, folder(config), "script")
+    if not callable(found):
+        raise InvalidLimits("script", f"{reference} is no function")
+    return cast(Script, found)
 
 
 def _problem(config: Config, backend: str, endpoint: str, error: InvalidLimits) -> Problem:

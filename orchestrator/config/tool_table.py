@@ -13,13 +13,13 @@ from agents.approval_rule import read_approval
 from agents.errors import InvalidLimits
 from orchestrator.config.agent_tables import BudgetTable
 from orchestrator.config.backend_tables import NO_KEYS
+from orchestrator.config.named import check_named
 from orchestrator.config.numbers import Count, NotNegative, Positive
 from orchestrator.config.words import said_keys
 
 ToolKind = Literal["function", "command", "mcp", "agent", "ask"]
 KINDS: Final[tuple[ToolKind, ...]] = ("function", "command", "mcp", "agent", "ask")
 
-_FUNCTION: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ADDRESS: Final = re.compile(r"https?://[^/@?#\s]+(/[^@#\s]*)?")
 
@@ -119,8 +119,8 @@ class ToolTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise InvalidLimits("expires_in", "says when an approval expires, and approval is not asked for here")
 
     def _check_kind(self) -> None:
-        if self.function is not None and not _FUNCTION.fullmatch(self.function):
-            raise InvalidLimits("function", f'must look like "package.module:name", not {self.function!r}')
+        if self.function is not None:
+            check_named(self.function, "function")
         if isinstance(self.mcp, str):
             if not _ADDRESS.fullmatch(self.mcp):
                 # not quoted: it may hold a password

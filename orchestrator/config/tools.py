@@ -1,8 +1,6 @@
 """The tools of `[tools.NAME]` that the file says all of: functions, which are imported, commands, agents, questions."""
 
-import importlib
 import os
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +9,7 @@ from agents.delegate import AgentTool
 from agents.errors import InvalidLimits
 from agents.person import PersonTool
 from agents.tools import BaseTool, InvalidTool, Tool
-from orchestrator.config.problems import no_such
+from orchestrator.config.named import find_named
 from orchestrator.config.tool_table import ToolTable
 from orchestrator.tools.command import CommandTool
 from orchestrator.tools.output import Blobs
@@ -56,7 +54,7 @@ def import_tool(name: str, table: ToolTable, folder: Path) -> Tool:
     A function that is a `Tool` already keeps what it says of itself and the table does not.
     """
     assert table.function is not None
-    found = _find(table.function, folder)
+    found = find_named(table.function, folder, "function")
     own = found if isinstance(found, Tool) else None
     function = own.function if own is not None else found
     if not callable(function):
@@ -111,33 +109,3 @@ def _make(name: str, table: ToolTable, function: Callable[..., object], own: Too
     if table.description is not None:
         settings["description"] = table.description
     return Tool(function, name=name, **{**settings, **_said(table)})
-
-
-def _find(reference: str, folder: Path) -> object:
-    """What `package.module:name` stands for. Importing runs the module, so anything may be raised there."""
-    module_name, _, names = reference.partition(":")
-    # last, so that a file beside the configuration never takes the place of an installed module
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
-    importlib.invalidate_caches()
-    try:
-        found: object = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and f"{module_name}.".startswith(f"{error.name}."):
-            message = f"there is no module {error.name!r}, neither installed nor in {folder}"
-        else:
-            message = f"module {module_name!r} cannot be imported: {error}"
-        raise InvalidLimits("function", message) from None
-    except (Exception, SystemExit) as error:
-        what = f"{type(error).__name__}: {error}"
-        raise InvalidLimits("function", f"module {module_name!r} cannot be imported: {what}") from error
-    for name in names.split("."):
-        if not hasattr(found, name):
-            public = (
-                sorted(known for known in vars(found) if not known.startswith("_"))
-                if hasattr(found, "__dict__")
-                else []
-            )
-            raise InvalidLimits("function", f"in module {module_name!r} {no_such('name', name, public)}")
-        found = getattr(found, name)
-    return found

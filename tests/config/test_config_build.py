@@ -10,6 +10,7 @@ import pytest
 from msgspec import structs
 
 from agents.errors import UnknownModel
+from agents.messages import Message
 from agents.money import Price
 from agents.port import Priority
 from agents.tools import Tool
@@ -126,6 +127,31 @@ def test_the_simulated_provider_enforces_what_the_owner_is_told() -> None:
     (endpoint,) = plan(one("simulated", rpm=5, enforces=[{"kind": "requests", "amount": 4}])).endpoints
     assert isinstance(endpoint.backend, SimulatedBackend)
     assert [limit.amount for limit in endpoint.backend.provider.config.limits] == [4]
+
+
+def test_a_script_speaks_for_a_simulated_backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a function in a file beside the configuration; where there is none, the key is named."""
+    monkeypatch.setattr("sys.path", [*sys.path])
+    (tmp_path / "speaker_for_build.py").write_text(
+        "from agents.scripted import say\nNUMBER = 1\ndef answer(messages):\n    return say(messages[0].content * 2)\n"
+    )
+    found = structs.replace(one("simulated", script="speaker_for_build:answer"), source=str(tmp_path / "headrace.toml"))
+    (endpoint,) = build_backends(found)[0].endpoints
+    assert isinstance(endpoint.backend, SimulatedBackend)
+    script = endpoint.backend.provider.script
+    assert script is not None
+    assert script((Message("user", "ha"),)) == Message("assistant", "haha")
+    for name, problem in (
+        ("speaker_for_build:answers", "in module 'speaker_for_build' there is no name 'answers'"),
+        ("speaker_for_build:NUMBER", "speaker_for_build:NUMBER is no function"),
+        ("nobody_at_all:answer", "there is no module 'nobody_at_all'"),
+    ):
+        wrong = structs.replace(one("simulated", script=name), source=str(tmp_path / "headrace.toml"))
+        with pytest.raises(ConfigError, match=problem) as raised:
+            build_backends(wrong)
+        assert raised.value.problems[0].path == "backends.one.script"
+    with pytest.raises(ConfigError, match="must look like"):
+        one("simulated", script="speaker_for_build.py")
 
 
 def test_the_usual_address_has_the_usual_key() -> None:

@@ -3,7 +3,7 @@
 Everything about an answer is drawn from one random source, seeded by the provider's seed and the request's content, in
 a fixed order: the same request gets the same answer, however calls interleave, and a larger `max_tokens` gives the
 same answer, only further. Texts are English-looking filler that quotes the question; with tools it calls them, then
-answers with what they returned; with a `response_format` it writes a valid instance.
+answers with what they returned; with a `response_format` it writes a valid instance. A script's words take their place.
 
 A request may fix its own size, which trace replays need: `extra={"x_sim": {"input_tokens": n, "output_tokens": m}}`,
 and how many tools its answer calls: `{"tool_calls": k}`.
@@ -19,6 +19,7 @@ from agents.messages import FinishReason, Message, ModelRequest, ToolSpec
 from orchestrator.backends.simulated.config import SimConfig
 from orchestrator.backends.simulated.plan import Plan
 from orchestrator.backends.simulated.schema import instance
+from orchestrator.backends.simulated.script import Heads, Script, call_id, spoken
 from orchestrator.backends.simulated.tokens import Tokenizer, canonical
 from orchestrator.backends.simulated.wishes import NONE, Wishes
 
@@ -38,10 +39,11 @@ _THOUGHT = 24
 
 
 class SimModel:
-    """Plans answers. It keeps no state: a plan depends on the configuration and the request alone."""
+    """Plans answers. It keeps no state: a plan depends on the configuration, the script and the request alone."""
 
-    def __init__(self, config: SimConfig) -> None:
+    def __init__(self, config: SimConfig, script: Script | None = None) -> None:
         self._config = config
+        self._script = script
         self._tokenizer = Tokenizer(config.exact_tokens)
 
     def plan(self, request: ModelRequest, wishes: Wishes = NONE) -> Plan:
@@ -62,8 +64,10 @@ class SimModel:
         wanted = fixed.get("output_tokens", wanted)
         max_output = request.max_tokens or length.default_max
         tools = self._tools_to_call(request, wishes, rng)
-        heads: list[tuple[int, str, str]] = []
-        if tools:
+        heads: Heads = []
+        if self._script is not None:
+            tokens, heads = spoken(self._script(request.messages), self._tokenizer, digest)
+        elif tools:
             tokens, heads = self._tool_tokens(tools, digest, rng)
         elif request.response_format and request.response_format.get("type") in ("json_schema", "json_object"):
             tokens = self._tokenizer.pieces(_structured(request.response_format, rng))
@@ -127,13 +131,11 @@ class SimModel:
             raise ValueError("tool_choice: names no tool of this request")
         return named[:1]
 
-    def _tool_tokens(
-        self, tools: list[ToolSpec], digest: int, rng: Random
-    ) -> tuple[list[str], list[tuple[int, str, str]]]:
+    def _tool_tokens(self, tools: list[ToolSpec], digest: int, rng: Random) -> tuple[list[str], Heads]:
         tokens: list[str] = []
-        heads = []
+        heads: Heads = []
         for index, tool in enumerate(tools):
-            heads.append((len(tokens), f"call_{digest:016x}_{index}", tool.name))
+            heads.append((len(tokens), call_id(digest, index), tool.name))
             arguments = instance(tool.parameters, rng)
             if not isinstance(arguments, dict):
                 arguments = {}

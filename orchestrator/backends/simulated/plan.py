@@ -10,8 +10,8 @@ class Plan(msgspec.Struct):
     """One answer, token by token, before it is streamed. Durations in seconds, rates in tokens per second.
 
     `tokens[i]` is the text of token i, the first `thinking` of them thought aloud; for tool calls `heads` says at which
-    token each call begins. `stopped_by` is the stop sequence that ended it. `choice` numbers the answers to one
-    request, and `others` are those after the first.
+    token each call begins, and what comes before the first is said. `stopped_by` is the stop sequence that ended it.
+    `choice` numbers the answers to one request, and `others` are those after the first.
     """
 
     input_tokens: int
@@ -48,15 +48,16 @@ class Plan(msgspec.Struct):
     def _spoken(self, start: int, end: int) -> Delta:
         if not self.heads:
             return Delta("".join(self.tokens[start:end]))
+        text = "".join(self.tokens[start : min(end, self.heads[0][0])])
         found = []
         for index, (first, call_id, name) in enumerate(self.heads):
             last = self.heads[index + 1][0] if index + 1 < len(self.heads) else len(self.tokens)
             low, high = max(start, first), min(end, last)
             if low < high:
-                text = "".join(self.tokens[low:high])
+                arguments = "".join(self.tokens[low:high])
                 opens = low == first
-                found.append(ToolCallDelta(index, call_id if opens else "", name if opens else "", text))
-        return Delta(tool_calls=tuple(found))
+                found.append(ToolCallDelta(index, call_id if opens else "", name if opens else "", arguments))
+        return Delta(text, tool_calls=tuple(found))
 
     def message(self) -> Message:
         """The whole answer."""
@@ -69,7 +70,8 @@ class Plan(msgspec.Struct):
             for (first, call_id, name), end in zip(self.heads, ends, strict=True)
             if first < len(self.tokens)
         ]
-        return Message("assistant", tool_calls=tuple(calls), reasoning=reasoning)
+        said = "".join(self.tokens[self.thinking : self.heads[0][0]])
+        return Message("assistant", said, tuple(calls), reasoning=reasoning)
 
     def malformed(self) -> tuple[str, ...]:
         """The ids of calls whose arguments `max_tokens` cut short."""

@@ -25,6 +25,7 @@ from orchestrator.backends.simulated.faults import CallFaults, Faults
 from orchestrator.backends.simulated.limits import EnforcedLimit, Enforcer, Grant, Refusal
 from orchestrator.backends.simulated.model import SimModel
 from orchestrator.backends.simulated.plan import Plan
+from orchestrator.backends.simulated.script import Script
 from orchestrator.backends.simulated.stats import SimStatistics
 from orchestrator.backends.simulated.wishes import NONE, Wishes
 from orchestrator.policy.feedback import Reading
@@ -38,14 +39,24 @@ _INSTANT_TOKENS = 1
 
 
 class SimProvider:
-    """The provider's shared state. `clock` gives seconds; the times in fault rules are on it."""
+    """The provider's shared state. `clock` gives seconds; the times in fault rules are on it.
 
-    def __init__(self, config: SimConfig | None = None, *, clock: Callable[[], float] = trio.current_time) -> None:
+    `script` says the answers, which an `instant` provider does not ask it for.
+    """
+
+    def __init__(
+        self,
+        config: SimConfig | None = None,
+        *,
+        clock: Callable[[], float] = trio.current_time,
+        script: Script | None = None,
+    ) -> None:
         self.config = config if config is not None else SimConfig()
         self.faults = Faults(self.config.faults, self.config.seed)
         self.now = clock
+        self.script = script
         self._stats = SimStatistics()
-        self._model = SimModel(self.config)
+        self._model = SimModel(self.config, script)
         self._cache = PrefixCache(self.config.prefix_cache)
         self._enforcer = Enforcer(self.config.limits, self.config.max_concurrency)
         self._engine = Engine(self.config.latency, clock)
