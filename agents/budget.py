@@ -242,13 +242,12 @@ class Scope:
                 return Exhausted(self.name, field, allowed, spent, needed)
         return None
 
-    def _is_held(self, need: Amounts) -> bool:
+    def is_held(self, need: Amounts) -> bool:
+        """Whether `need` does not fit beside what is used and reserved here."""
         held = self.used + self.unknown + self.reserved + need
-        for field in Amounts.__struct_fields__:
-            allowed = getattr(self.limits, field)
-            if allowed is not None and getattr(need, field) and getattr(held, field) > allowed:
-                return True
-        return False
+        fields = [field for field in Amounts.__struct_fields__ if getattr(need, field)]
+        allowed = [(field, getattr(self.limits, field)) for field in fields]
+        return any(most is not None and getattr(held, field) > most for field, most in allowed)
 
     def _wake_first(self) -> None:
         first = next(iter(self._waiters), None)
@@ -264,7 +263,7 @@ def _obstacle(path: tuple[Scope, ...], need: Amounts) -> Exhausted | Blocked | N
         exhausted = scope.exhausted(need)
         if exhausted is not None:
             return exhausted
-    return next((Blocked(scope) for scope in path if scope._is_held(need)), None)
+    return next((Blocked(scope) for scope in path if scope.is_held(need)), None)
 
 
 class Reservation:

@@ -5,9 +5,10 @@ from typing import Any, NoReturn
 
 import trio
 
+from agents.budget import Exhausted
 from agents.errors import HeadraceError
 from agents.events import Event
-from agents.port import Journal, Newcomers, TakesLate
+from agents.port import Journal, Newcomers, NoRoom, TakesLate
 
 APPEND_SECONDS = 10.0
 """How long one append may take before the journal counts as lost."""
@@ -24,10 +25,12 @@ class Log:
     bounded in time instead. After the first failure every further append fails, so that the closing event can't
     follow a hole.
 
-    `number` is that of the last event known; `receive` gets what others appended before the run did.
+    `number` is that of the last event known; `receive` gets what others appended before the run did. `refusals` counts
+    how often in a row nothing was appended since a budget had no room, and `refused` is the limit that was spent then,
+    None where others only hold what is left.
     """
 
-    __slots__ = ("_failure", "_journal", "_lock", "_seconds", "number", "receive")
+    __slots__ = ("_failure", "_journal", "_lock", "_seconds", "number", "receive", "refusals", "refused")
 
     def __init__(self, journal: Journal, seconds: float = APPEND_SECONDS, number: int = 0) -> None:
         self._journal = journal
@@ -35,6 +38,8 @@ class Log:
         self._lock = trio.Lock()
         self._failure: Exception | None = None
         self.number = number
+        self.refused: Exhausted | None = None
+        self.refusals = 0
         self.receive: Callable[[Sequence[Any]], None] = _ignore
 
     @property
@@ -46,7 +51,7 @@ class Log:
         """Appends all or raises `JournalLost`. Cancellation is delivered at the caller's next checkpoint.
 
         Events that are a decision are appended only as long as they are the right one: answers False, with nothing
-        appended, where `unless` holds once all that came before them is known.
+        appended, where `unless` holds once all that came before them is known, and where a budget has no room.
         """
         if not events:
             return True
@@ -76,10 +81,14 @@ class Log:
             except Newcomers as newcomers:
                 self.number += len(newcomers.events)
                 self.receive(newcomers.events)
+            except NoRoom as no_room:
+                self.refused, self.refusals = no_room.exhausted, self.refusals + 1
+                return False
             except Exception as error:
                 self._fail(error)
             else:
                 self.number += len(events)
+                self.refused, self.refusals = None, 0
                 return True
         return False
 

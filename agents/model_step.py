@@ -8,7 +8,7 @@ import trio
 from msgspec import Struct
 
 from agents.budget import Amounts, Blocked, Exhausted, Reservation
-from agents.errors import CallTimeout, ModelError, may_have_worked
+from agents.errors import CallLost, CallTimeout, ModelError, may_have_worked
 from agents.events import ModelFailed, ModelReplied, ModelRequested, Purpose
 from agents.judge import stop_for
 from agents.lifecycle import StopReason
@@ -24,6 +24,15 @@ from agents.size import input_bound
 from agents.spec import DEFAULT_MAX_TOKENS
 
 ONE_ROUND: Final = Amounts(rounds=1)
+
+MOST_LOST: Final = 3
+"""How many calls in a row may be lost with whoever made them; then the run fails, since they may be why."""
+
+MOST_REFUSALS: Final = 3
+"""How often in a row a spent limit may refuse what the run's own view of it allows, before that is the run's end."""
+
+_FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 1.0
 
 
 class _Grant(Struct, frozen=True):
@@ -57,7 +66,8 @@ async def model_step(state: RunState) -> OpenStep | Stop:
 async def ask(
     state: RunState, request: Callable[[int | None], ModelRequest], wanted: int | None, purpose: Purpose = "step"
 ) -> Asked | Stop | None:
-    """Asks the model once; None where something from outside, or more time, calls for another request.
+    """Asks the model once; None where something from outside, more time, or a budget that others share calls for
+    another request.
 
     `request` makes the request for so many `max_tokens`; `wanted` of them are asked for, None for the default. Whatever
     happens, the reservation is settled exactly once and the journal says how. The messages of a step's request are the
@@ -83,7 +93,7 @@ async def ask(
     try:
         if not await state.log.append(requested, unless=lambda: state.ending or state.news != news):
             reservation.release()
-            return None
+            return await _refused(state)
         state.attempts += 1
         if purpose == "step":
             state.messages += state.read_inbox()
@@ -93,6 +103,21 @@ async def ask(
         reservation.release()
         raise
     return Asked(requested.step, reply, need.shrunk_by) if isinstance(reply, ModelReply) else reply
+
+
+async def _refused(state: RunState) -> Stop | None:
+    """Nothing was appended: it is decided anew, with budgets above the run as they stand by now.
+
+    What this executor sees of them may be behind what they are, so it does not try again at once for ever.
+    """
+    log = state.log
+    if state.ending or not log.refusals:
+        return None
+    if log.refused is not None and log.refusals >= MOST_REFUSALS:
+        return Stop.exhausted(log.refused)
+    if log.refusals > 1:
+        await trio.sleep(min(_FIRST_PAUSE * 2.0 ** min(log.refusals, 8), _LONGEST_PAUSE))
+    return None
 
 
 def _decision(state: RunState, tokens: int, asked: int) -> Callable[[], _Grant | Exhausted | Blocked]:
@@ -133,6 +158,8 @@ class _ModelCall:
             # an earlier try may have worked, whatever became of the last one
             worked = may_have_worked(error) if receipt.sent is None else receipt.sent
             await self._fail(error.kind, error.message, worked=worked, usage=error.usage, partial=error.partial)
+            if isinstance(error, CallLost):
+                return await self._lost(error)
             more_time = isinstance(error, CallTimeout) and deadline <= trio.current_time() < state.deadline
             return await self._stop(None if more_time else stop_for(error))
         except Exception as error:
@@ -145,6 +172,10 @@ class _ModelCall:
             state.lifecycle.close("model")
         await self._record(reply)
         return reply
+
+    async def _lost(self, error: CallLost) -> Stop | None:
+        self._state.calls_lost += 1
+        return await self._stop(stop_for(error) if self._state.calls_lost >= MOST_LOST else None)
 
     async def _record(self, reply: ModelReply) -> None:
         state, requested = self._state, self._requested
@@ -166,6 +197,7 @@ class _ModelCall:
             )
         )
         state.usage = state.usage + reply.usage
+        state.calls_lost = 0
         self._count_cost(cost)
         if is_step:
             state.rounds += 1

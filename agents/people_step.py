@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import trio
 
+from agents.budget import Exhausted
 from agents.events import Event, InputRequested, RunWaiting, ToolFinished, ToolStarted
 from agents.log import JournalLost
 from agents.open_step import OpenStep
@@ -104,15 +105,17 @@ class PeopleStep:
             return
         exhausted = state.scope.spend(ONE_CALL)
         if exhausted is not None:
-            refused = Refused.by_budget(granted.index, granted.call, exhausted)
-            if await self._refuse(granted, refused):
-                self._plan.exhausted = self._plan.exhausted or exhausted
+            await self._no_room(granted, exhausted)
         elif isinstance(pending.asked, InputRequested):
             await self._answer(granted, verdict.content)
         else:
             self._settled(granted)
             self._plan.granted.append(granted)
             await self._calls.start(nursery, granted)
+
+    async def _no_room(self, granted: Granted, exhausted: Exhausted) -> None:
+        if await self._refuse(granted, Refused.by_budget(granted.index, granted.call, exhausted)):
+            self._plan.exhausted = self._plan.exhausted or exhausted
 
     async def _refuse(self, granted: Granted, refused: Refused) -> bool:
         state, step = self._state, self._step
@@ -135,6 +138,8 @@ class PeopleStep:
             state.tool_calls += 1
             step.answers[granted.index] = content
             self._settled(granted)
+        elif state.log.refused is not None and not self._calls.ending:
+            await self._no_room(granted, state.log.refused)
 
     def _answered(self, granted: Granted, content: str) -> tuple[ToolStarted, ToolFinished]:
         state, step, call = self._state, self._step, granted.call

@@ -30,7 +30,8 @@ class RunState:
     what came from outside and may change a decision; `opening` and `context` are those of a `RunSnapshot`. With
     fewer than `whole_until` messages no summary is tried for again. `left_open` is where an earlier executor left the
     run, until this one has said in the log what became of that. `spawner` starts runs below it, `children` are those
-    that it started, which have used `below`, and `depth` runs are above it.
+    that it started, which have used `below`, and `depth` runs are above it. The last `calls_lost` model calls
+    were lost, one after the other.
     """
 
     __slots__ = (
@@ -39,6 +40,7 @@ class RunState:
         "agent",
         "attempts",
         "below",
+        "calls_lost",
         "cancel",
         "cancel_logged",
         "children",
@@ -122,7 +124,7 @@ class RunState:
         self.usage = Usage()
         self.micro_dollars: int | None = None if price is None else 0
         self.rounds = 0
-        self.attempts = 0
+        self.attempts = self.calls_lost = 0
         self.tool_calls = 0
         self.unknown_effects: list[str] = []
         self.spawner: Spawner | None = None

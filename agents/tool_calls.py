@@ -1,12 +1,15 @@
 """The granted calls of one reply, while they run: as many at once as the agent allows, each to its one end.
 
 The start of a call is a decision: where a cancellation, or people's denial, came before it in the log, the tool never
-starts.
+starts. Nor does it where a budget above the run, which others share, turns out to have no room for it by then.
 """
+
+from typing import Final
 
 import trio
 
 from agents.answers import EXECUTOR_LOST, NOT_MADE, NOT_STARTED
+from agents.budget import Exhausted
 from agents.context import ToolContext
 from agents.delegation import Delegation
 from agents.events import ToolFinished, ToolStarted
@@ -21,14 +24,16 @@ from agents.tool_plan import Granted, Refused
 from agents.tool_slots import Turn
 from agents.tools import BaseTool
 
+NO_ROOM: Final = "Not run: others hold what is left of a budget above this run."
+
 
 class Calls:
     """`stop` is why the run is to end because of one of them, `lost` that its journal is gone, `running` how many run.
 
-    `calls` may grow while they run.
+    `calls` may grow while they run. `exhausted` is the limit by which one was refused when it was to start.
     """
 
-    __slots__ = ("_calls", "_order", "_room", "_state", "_step", "lost", "running", "stop")
+    __slots__ = ("_calls", "_order", "_room", "_state", "_step", "exhausted", "lost", "running", "stop")
 
     def __init__(self, state: RunState, step: OpenStep, calls: list[Granted]) -> None:
         self._state = state
@@ -36,6 +41,7 @@ class Calls:
         self._calls = calls
         self._room = trio.Semaphore(state.agent.tool_concurrency)
         self._order = trio.Semaphore(1)
+        self.exhausted: Exhausted | None = None
         self.stop: Stop | None = None
         self.lost: JournalLost | None = None
         self.running = 0
@@ -108,10 +114,8 @@ class Calls:
         state = self._state
         try:
             begun = await state.log.append(self._start(granted, key), unless=lambda: self._must_not_start(granted))
-            if not begun and not self.ending:  # the log had another answer of people first
-                verdict = None if granted.pending is None else granted.pending.verdict
-                assert verdict is not None
-                await self.refuse(Refused(granted.index, granted.call, "denied", verdict.content))
+            if not begun and not self.ending:
+                await self.refuse(self._too_late(granted))
         except JournalLost:
             slots.release()
             raise
@@ -127,6 +131,18 @@ class Calls:
     def _must_not_start(self, granted: Granted) -> bool:
         verdict = None if granted.pending is None else granted.pending.verdict
         return self.ending or (verdict is not None and not verdict.goes_on)
+
+    def _too_late(self, granted: Granted) -> Refused:
+        """Why a call that was granted may not start after all."""
+        index, call = granted.index, granted.call
+        verdict = None if granted.pending is None else granted.pending.verdict
+        if verdict is not None and not verdict.goes_on:  # the log had another answer of people first
+            return Refused(index, call, "denied", verdict.content)
+        limit = self._state.log.refused
+        self.exhausted = self.exhausted or limit
+        if limit is None:
+            return Refused(index, call, "refused_budget", NO_ROOM)
+        return Refused.by_budget(index, call, limit)
 
     async def refuse(self, refused: Refused) -> None:
         """Answers a call that does not run after all."""

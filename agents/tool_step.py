@@ -42,7 +42,8 @@ async def tool_step(state: RunState, step: OpenStep) -> Stop | None:
             if not granted.started:
                 state.scope.give_back(ONE_CALL)
         people.close()
-    return None if plan.exhausted is None else Stop.exhausted(plan.exhausted)
+    exhausted = plan.exhausted or calls.exhausted
+    return None if exhausted is None else Stop.exhausted(exhausted)
 
 
 async def _answer(state: RunState, plan: Plan, calls: Calls, people: PeopleStep) -> Stop | None:
