@@ -10,7 +10,20 @@ from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agents.errors import HeadraceError
-from orchestrator.api import anthropic, approvals, calls, health, jobs, openai, openapi, queue, runs, sessions, upkeep
+from orchestrator.api import (
+    anthropic,
+    approvals,
+    calls,
+    health,
+    jobs,
+    openai,
+    openapi,
+    queue,
+    runs,
+    sessions,
+    upkeep,
+    workers,
+)
 from orchestrator.api.errors import NotFound, log_unexpected
 from orchestrator.api.gateway_errors import failure, in_gateway
 from orchestrator.api.gateway_headers import stamped
@@ -35,7 +48,7 @@ def make_app(services: Services, config: HttpConfig | None = None, *, closing: t
 def all_routes(services: Services) -> list[OperationRoute]:
     """Every route of the surface."""
     # looked through in this order: what is asked most often stands first
-    rooms = (openai, anthropic, health, queue, calls, runs, approvals, jobs, sessions, upkeep)
+    rooms = (openai, anthropic, workers, health, queue, calls, runs, approvals, jobs, sessions, upkeep)
     routes = _operations(chain.from_iterable(room.routes(services) for room in rooms))
     routes += _operations(openapi.routes([route.operation for route in routes]))
     methods: dict[str, set[str]] = {}

@@ -12,6 +12,7 @@
 | an id exists already, an upload's offset is not the next one   | 409    | the client's picture is out of date   |
 | a job has ended, or has not, or has all its inputs             | 409    | likewise                              |
 | a request of people was decided otherwise, or asks another thing | 409    | likewise                              |
+| a worker's claim to a run does not count any more               | 409    | it drops the run                      |
 | a run of the session is open, or its log cannot be gone on with | 409    | likewise                              |
 | more bytes, or a larger call, than could ever be let in        | 413    | the same again fails again            |
 | the tenant's queue is full; the provider throttled to the end  | 429    | slow down: `Retry-After`              |
@@ -64,7 +65,10 @@ STATUS: Final[Mapping[str, int]] = {
     "unknown_model": 404,
     "method_not_allowed": 405,
     "slow_body": 408,
+    "no_pool": 404,
+    "unknown_child": 404,
     "duplicate_run": 409,
+    "claim_gone": 409,
     "duplicate_job": 409,
     "wrong_offset": 409,
     "job_conflict": 409,
@@ -84,7 +88,9 @@ STATUS: Final[Mapping[str, int]] = {
     "budget_exceeded": 429,
     "truncated": 502,
     "silence_timeout": 502,
+    "call_lost": 502,
     "draining": 503,
+    "not_yet": 503,
     "overloaded": 503,
     "unavailable": 503,
     "owner_closed": 503,

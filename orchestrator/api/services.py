@@ -10,6 +10,7 @@ from agents.budget import Limits
 from agents.port import Priority
 from orchestrator.api.call_services import Budgets, Calls
 from orchestrator.api.identity import Client
+from orchestrator.api.worker_services import NO_WORKERS, Workers
 from orchestrator.policy.allowance import Allowances
 from orchestrator.views.approvals import ApprovalList, ApprovalView
 from orchestrator.views.jobs import JobList, JobRequest, JobView
@@ -234,6 +235,7 @@ class Services(Struct, frozen=True, kw_only=True):
     budgets: Budgets
     sessions: Sessions
     approvals: Approvals
+    workers: Workers = NO_WORKERS
     open_metrics: bool = False
     max_tokens: Callable[[str], int | None] = lambda model: None
     allowances: Callable[[str, str], Allowances] = lambda model, tenant: {}

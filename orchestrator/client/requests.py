@@ -21,6 +21,7 @@ from orchestrator.views.sessions import (
     SessionDetail,
     SessionPage,
 )
+from orchestrator.views.workers import WorkerList
 
 T = TypeVar("T")
 
@@ -46,6 +47,10 @@ class Requests:
 
     async def capabilities(self) -> CapabilitiesView:
         return await self._wire.ask(CapabilitiesView, "GET", "/api/capabilities")
+
+    async def workers(self) -> WorkerList:
+        """The worker processes of its pool; of a daemon that drives its runs itself, none."""
+        return await self._wire.ask(WorkerList, "GET", "/api/workers")
 
     async def queue(self) -> QueueView:
         return await self._wire.ask(QueueView, "GET", "/api/queue")

@@ -25,6 +25,9 @@ OF_SERVER: Final = "__"
 _SERVER: Final = re.compile(r"[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*")
 _LONGEST_SERVER: Final = 32
 
+EVERY_ADDRESS: Final = ("0.0.0.0", "::")
+"""Hosts that stand for all addresses of a machine, and for none of them in particular."""
+
 _TOOL: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -47,6 +50,7 @@ def check_document(document: Document, wrong: Wrong) -> None:
     _check_models(document, wrong)
     _check_agents(document, wrong)
     _check_tenants(document, wrong)
+    _check_pool(document, wrong)
 
 
 def _check_names(document: Document, wrong: Wrong) -> None:
@@ -162,6 +166,15 @@ def _check_tenants(document: Document, wrong: Wrong) -> None:
             names = ", ".join(map(repr, unpriced))
             message = f"money cannot be limited, since a tenant may use any model, and these have no price: {names}"
             wrong(("tenants", tenant, "budget", "dollars"), f'{message}; give each one in [models."NAME"]')
+
+
+def _check_pool(document: Document, wrong: Wrong) -> None:
+    """Workers on other machines need an address of the daemon that leads to it from there."""
+    pool, daemon = (_tables(document, key, whole=True) for key in ("pool", "daemon"))
+    host = daemon.get("host", "")
+    if pool.get("kind") == "ray" and "url" not in pool and host in EVERY_ADDRESS:
+        message = f"is missing: the daemon listens on {host}, so say under which address workers reach it"
+        wrong(("pool", "url"), f"{message}, as http://host:port")
 
 
 def _tables(document: object, key: str, *, whole: bool = False) -> Mapping[str, Any]:

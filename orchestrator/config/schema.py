@@ -17,6 +17,7 @@ from orchestrator.config.agent_tables import AgentTable, BudgetTable
 from orchestrator.config.backend_tables import BackendTable
 from orchestrator.config.limit_tables import LimitKeys
 from orchestrator.config.numbers import Count, CountOrNone, NotNegative, Positive
+from orchestrator.config.pool_table import PoolTable
 from orchestrator.config.store_table import StoreTable
 from orchestrator.config.tool_table import ToolTable
 from orchestrator.instruments.books import TENANT_LABELS
@@ -135,6 +136,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     daemon: DaemonTable = field(default_factory=DaemonTable)
     store: StoreTable = StoreTable()
+    pool: PoolTable = PoolTable()
     backends: dict[str, BackendTable] = {}
     models: dict[str, ModelTable] = {}
     agents: dict[str, AgentTable] = {}

@@ -88,6 +88,7 @@ class ConfigView(Struct, frozen=True, kw_only=True):
     listens: str
     data_dir: str
     store: str
+    pool: str
     default_model: str
     backends: list[BackendView]
     models: list[ModelView]
@@ -105,6 +106,7 @@ def summarise(config: Config) -> ConfigView:
         listens=f"http://{f'[{host}]' if ':' in host else host}:{config.daemon.port}",
         data_dir=str(data_dir(config)),
         store=config.store.kind,
+        pool=config.pool.kind,
         default_model=default_of(config),
         backends=[_backend(config, name) for name in config.backends],
         models=[

@@ -225,9 +225,10 @@ class LateRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class LeftRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The worker drives the run no longer, and it has not ended: it waits for people (`parked`), or was left, and why.
+    """The worker drives the run no longer, and it has not ended: it waits for people (`parked`), or was left.
 
-    `again`: it may be given to a worker again.
+    Without a `message` it is given to a worker again at once. A `message` says what stands in the way (a tool that
+    cannot be made there): people are shown it, and the run is given to a worker again after a while.
     """
 
     claim: Claim
@@ -243,7 +244,10 @@ class ChildStart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ChildStep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to do with a child that was started: wait for its end for `seconds`, take it away, or let go of it."""
+    """What to do with a child that was started: wait for its end for `seconds`, take it away, or let go of it.
+
+    A daemon that has begun since knows of none: 404, `unknown_child`. Starting it again joins what there is.
+    """
 
     claim: Claim
     child: str
