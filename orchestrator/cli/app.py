@@ -26,6 +26,7 @@ from orchestrator.cli import (
     simulate,
     tell,
     top,
+    worker,
 )
 from orchestrator.cli.exits import INTERRUPTED, USAGE, complain
 from orchestrator.garbage import tune_collector
@@ -40,6 +41,7 @@ app = typer.Typer(
 )
 app.command("init")(init.init)
 app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
+app.command("worker", epilog=worker.EXAMPLES)(worker.worker)
 app.command("run", epilog=run.EXAMPLES)(run.run)
 app.add_typer(job.app, name="job")
 app.command("ps", epilog=ps.EXAMPLES)(ps.ps)

@@ -1,0 +1,1 @@
+"""Worker processes: they drive runs of a daemon elsewhere."""
