@@ -13,11 +13,14 @@ from agents.errors import HeadraceError
 from orchestrator.client.errors import ClientError, Quiet, is_gone
 from orchestrator.client.patience import Outage, Tell
 from orchestrator.client.wire import JSON, Wire, encode
+from orchestrator.views.workers import PollAnswer, PollRequest
 
 T = TypeVar("T")
 
 ANSWER_SECONDS: Final = 10.0
 """How long an answer may take, beyond what a request was allowed to be held for."""
+
+POLL: Final = "/api/workers/poll"
 
 FIRST_PAUSE: Final = 0.2
 LONGEST_PAUSE: Final = 2.0
@@ -25,6 +28,18 @@ LONGEST_PAUSE: Final = 2.0
 
 class PatienceOver(HeadraceError):
     """No daemon was there for longer than the worker waits for one."""
+
+
+class _Pauses:
+    """Pauses between tries, the longer the more there were; several addresses share one."""
+
+    def __init__(self, addresses: int) -> None:
+        self._addresses = addresses
+        self._pause = FIRST_PAUSE
+
+    async def next(self) -> None:
+        await trio.sleep(self._pause / self._addresses)
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
 
 class Link:
@@ -46,54 +61,63 @@ class Link:
         """Where the daemon was last looked for."""
         return self._wires[self._at].url
 
-    async def ask(
-        self, type: type[T], method: str, path: str, body: object = None, *, hold: float = 0.0, poll: bool = False
-    ) -> T:
+    @property
+    def there(self) -> bool:
+        """Whether the last poll was answered, and nothing was lost since."""
+        return self._there.is_set()
+
+    async def ask(self, type: type[T], method: str, path: str, body: object = None, *, hold: float = 0.0) -> T:
         """One request and its answer, however often it has to be sent; `hold` is how long it may be kept waiting.
 
         Raises `PatienceOver`, and `ClientError` where the daemon says no, or is none.
         """
-        pause = FIRST_PAUSE
+        pauses = _Pauses(len(self._wires))
         content = None if body is None else encode(body)
         while True:
-            if not poll:
-                await self._there.wait()
+            await self._there.wait()
             at = self._at
             try:
-                answer = await self._once(self._wires[at], type, method, path, content, hold)
+                return await self._once(self._wires[at], type, method, path, content, hold)
             except ClientError as error:
-                if not is_gone(error):
-                    raise
-                self._lost(error, at, poll=poll)
+                if self._lost(error, at):
+                    self.on_lost()
+            await pauses.next()
+
+    async def poll(self, request: Callable[[], PollRequest]) -> PollAnswer:
+        """A poll and its answer; `request` is made anew for each try. Raises as `ask` does."""
+        pauses = _Pauses(len(self._wires))
+        while True:
+            at, asked = self._at, request()
+            try:
+                answer = await self._once(self._wires[at], PollAnswer, "POST", POLL, encode(asked), asked.seconds)
+            except ClientError as error:
+                self._lost(error, at)
             else:
-                self._met(poll=poll)
+                self._since = None
+                self._there.set()
+                self._outage.back()
                 return answer
-            await trio.sleep(pause / len(self._wires))
-            pause = min(2 * pause, LONGEST_PAUSE)
+            await pauses.next()
 
     async def _once(self, wire: Wire, type: type[T], method: str, path: str, content: bytes | None, hold: float) -> T:
         with trio.move_on_after(hold + ANSWER_SECONDS):
             return await wire.ask(type, method, path, content=content, headers=None if content is None else JSON)
         raise Quiet(f"the daemon at {wire.url} said nothing for {hold + ANSWER_SECONDS:g} s")
 
-    def _lost(self, error: ClientError, at: int, *, poll: bool) -> None:
-        now = trio.current_time()
+    def _lost(self, error: ClientError, at: int) -> bool:
+        """Whether this is the first to find out; raises the error where it is none of a daemon that is away."""
+        if not is_gone(error):
+            raise error
+        now, found_out = trio.current_time(), self.there
         self._since = now if self._since is None else self._since
         if self._at == at:
             self._at = (at + 1) % len(self._wires)
-        if self._there.is_set():
+        if found_out:
             self._there = trio.Event()
-            if not poll:
-                self.on_lost()
         if now - self._since >= self._patience:
             raise PatienceOver(f"{error.message}, and was not there for {self._patience:g} s") from error
         self._outage.gone(f"{error.message}; trying again for {self._patience:g} s")
-
-    def _met(self, *, poll: bool) -> None:
-        if poll:
-            self._since = None
-            self._there.set()
-            self._outage.back()
+        return found_out
 
     async def aclose(self) -> None:
         """Closes all connections."""

@@ -17,7 +17,7 @@ from agents.events import decode
 from agents.tools import BaseTool
 from orchestrator.client.errors import ClientError
 from orchestrator.client.wire import Wire
-from orchestrator.views.workers import LONGEST_HOLD, Done, Holding, PollAnswer, PollRequest
+from orchestrator.views.workers import LONGEST_HOLD, Holding, PollAnswer, PollRequest
 from orchestrator.worker.config import WorkerConfig, new_name
 from orchestrator.worker.hold import Hold
 from orchestrator.worker.link import Link, PatienceOver
@@ -65,7 +65,7 @@ class Worker:
         self._wall = wall
         self._live: set[Hold] = set()
         self._heard = 0
-        self._held_for = 0.0
+        self._held_for = self._sent = 0.0
         self._until = math.inf
         self._asked_room = 0
         self._polling: trio.CancelScope | None = None
@@ -92,6 +92,7 @@ class Worker:
         try:
             async with trio.open_nursery() as nursery:
                 materials = Materials(nursery, self._link, own=self._own)
+                nursery.start_soon(self._until_cancelled)
                 nursery.start_soon(self._started, task_status)
                 await self._work(nursery, materials)
                 nursery.cancel_scope.cancel()
@@ -115,6 +116,13 @@ class Worker:
             hold.leave()
         self.end()
 
+    async def _until_cancelled(self) -> None:
+        """Its runs are cancelled beside it, and that is no reason for them to end: says so before they act on it."""
+        try:
+            await trio.sleep_forever()
+        finally:
+            self._lose_all()
+
     async def _started(self, task_status: trio.TaskStatus[None]) -> None:
         await self._met.wait()
         task_status.started()
@@ -126,10 +134,6 @@ class Worker:
         except (PatienceOver, ClientError) as error:
             self._over = error
             self._lose_all()
-        except trio.Cancelled:
-            # its runs are cancelled beside it, and that is no reason for them to end
-            self._lose_all()
-            raise
         else:
             await self._say_bye()
         finally:
@@ -137,35 +141,35 @@ class Worker:
         await self._left()
 
     async def _poll(self, nursery: trio.Nursery, materials: Materials) -> None:
-        sent = trio.current_time()
-        self._asked_room = 0 if self._ending else max(0, self._config.runs - len(self._live))
-        request = PollRequest(
-            worker=self.name,
-            room=self._asked_room,
-            holding=self._holding(),
-            heard=self._heard,
-            seconds=self._held_for,
-            ends=self._ending,
-        )
         answer: PollAnswer | None = None
         with trio.CancelScope(deadline=self._until) as self._polling:
-            answer = await self._link.ask(
-                PollAnswer, "POST", "/api/workers/poll", request, hold=self._held_for, poll=True
-            )
+            answer = await self._link.poll(self._request)
         self._polling = None
         if answer is not None:
-            self._act_on(answer, sent, nursery, materials)
+            self._act_on(answer, nursery, materials)
             if not (answer.take or answer.leave or answer.news) and self._met.is_set():
-                await trio.sleep_until(sent + _LEAST)
+                await trio.sleep_until(self._sent + _LEAST)
             self._met.set()
         elif trio.current_time() >= self._until:
             self._fence()
         else:
             await trio.sleep(_POKED)
 
-    def _act_on(self, answer: PollAnswer, sent: float, nursery: trio.Nursery, materials: Materials) -> None:
-        self._until = sent + fence_of(answer.lease_seconds)
-        self._held_for = min(LONGEST_HOLD, answer.lease_seconds / 3)
+    def _request(self) -> PollRequest:
+        self._sent = trio.current_time()
+        self._asked_room = 0 if self._ending else max(0, self._config.runs - len(self._live))
+        return PollRequest(
+            worker=self.name,
+            room=self._asked_room,
+            holding=tuple(hold.holding for hold in self._live if not hold.gone),
+            heard=self._heard,
+            seconds=self._held_for if self._link.there else 0.0,
+            ends=self._ending,
+        )
+
+    def _act_on(self, answer: PollAnswer, nursery: trio.Nursery, materials: Materials) -> None:
+        self._until = self._sent + fence_of(answer.lease_seconds)
+        self._held_for = min(LONGEST_HOLD, answer.lease_seconds / 6)
         self._heard = answer.heard
         materials.digest = answer.tools
         for hold in self._live:
@@ -209,9 +213,6 @@ class Worker:
             self._one_less = trio.Event()
             await self._one_less.wait()
 
-    def _holding(self) -> tuple[Holding, ...]:
-        return tuple(hold.holding for hold in self._live if not hold.gone)
-
     def _poke(self) -> None:
         """What the poll under way says is not so any more."""
         if self._polling is not None:
@@ -231,9 +232,9 @@ class Worker:
         """Tells the daemon that it need not wait for this worker any more."""
         with trio.move_on_after(BYE_SECONDS):
             await self._left()
-            request = PollRequest(worker=self.name, room=0, heard=self._heard, seconds=0.0, ends=True)
+            bye = PollRequest(worker=self.name, room=0, heard=self._heard, seconds=0.0, ends=True)
             with suppress(PatienceOver, ClientError):
-                await self._link.ask(Done, "POST", "/api/workers/poll", request, poll=True)
+                await self._link.poll(lambda: bye)
         self._lose_all()
 
 
