@@ -34,6 +34,7 @@ from orchestrator.api.app import make_app
 from orchestrator.api.server import closing_listeners, listen, serve_http, urls_of
 from orchestrator.api.services import Services
 from orchestrator.api.surface import HttpConfig
+from orchestrator.api.worker_services import NO_WORKERS
 from orchestrator.board import Board
 from orchestrator.catalogue import Catalogue
 from orchestrator.config.build import build_backends, build_catalogue
@@ -53,6 +54,7 @@ from orchestrator.daemon.stores import open_store
 from orchestrator.daemon.tenancy import Tenancy, require_keys
 from orchestrator.daemon.upkeep import keep_tidy, on_new_day
 from orchestrator.daemon.work import Work
+from orchestrator.daemon.workers import ray_pool_of
 from orchestrator.garbage import tune_collector
 from orchestrator.instruments.log import LogHook
 from orchestrator.restored_limits import restore_limits, sent_before
@@ -103,8 +105,8 @@ class Daemon:
     async def run(self, *, task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves until it was told to end and has ended. Starts with the URLs it listens on, also while it stands by.
 
-        Raises `CannotListen`, `DataDirError`, `KeyFileError`, `SpentFileError`, `StoreError`, `BackendError` where it
-        cannot start, and `LeaseLost` where another daemon has taken over.
+        Raises `CannotListen`, `DataDirError`, `KeyFileError`, `SpentFileError`, `StoreError`, `BackendError`,
+        `RayNotInstalled` where it cannot start, and `LeaseLost` where another daemon has taken over.
         """
         http, folder = self._http(), data_dir(self.config)
         with ExitStack() as stack:
@@ -160,6 +162,9 @@ class Daemon:
                 serve = partial(serve_http, app, http, closing=self._closing, listeners=listeners)
                 async with trio.open_nursery() as surface:
                     urls: list[str] = await surface.start(serve)
+                    ray = ray_pool_of(self.config, urls, work.pool)
+                    if ray is not None:
+                        core.start_soon(ray.run)
                     tune_collector()
                     if not isinstance(store, Leading):
                         task_status.started(urls)
@@ -253,6 +258,7 @@ class Daemon:
             jobs=work.jobs,
             sessions=work.sessions,
             approvals=work.runs.approvals,
+            workers=NO_WORKERS if work.pool is None else work.pool,
             calls=self._edge,
             queue=views.queue,
             capabilities=views.capabilities,

@@ -12,10 +12,12 @@ from agents.port import Journal, Models
 from orchestrator.board import Board
 from orchestrator.catalogue import Catalogue
 from orchestrator.config.schema import Config
+from orchestrator.config.tool_text import tool_tables
 from orchestrator.daemon.edge import Edge
 from orchestrator.daemon.owners import Owners
 from orchestrator.daemon.tenancy import Tenancy
 from orchestrator.daemon.views import Views
+from orchestrator.daemon.workers import pool_of
 from orchestrator.jobs.driver import SetWeight
 from orchestrator.jobs.plan import JobsConfig
 from orchestrator.jobs.service import JobService
@@ -50,6 +52,8 @@ class Work:
         self._nursery = nursery
         self._catalogue = catalogue
         self._config = config
+        self._tables = tool_tables(config.tools)
+        self.pool = pool_of(config, lambda: self._tables)
         self.runs = RunService(
             nursery,
             models=models,
@@ -59,6 +63,7 @@ class Work:
             config=runs_config(config),
             journal=journal,
             parent=self._scope,
+            pool=self.pool,
         )
         self.sessions = SessionService(self.runs)
 
@@ -83,7 +88,7 @@ class Work:
 
     def configure(self, config: Config, spent: Iterable[SpentRow]) -> None:
         """Puts other bounds and budgets in force; `spent` is what new budgets begin with."""
-        self._config = config
+        self._config, self._tables = config, tool_tables(config.tools)
         self.runs.configure(runs_config(config))
         self.tenancy.configure(config, spent)
 

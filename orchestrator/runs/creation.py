@@ -74,11 +74,12 @@ class Creation:
         )
         wall = means.clock()
         assert record.terms.model is not None
+        log = means.journal(journal)
         run = AgentRun(
             plan.agent,
             task if task or going is None else (),
             model=record.terms.model,
-            journal=means.journal(journal),
+            journal=log,
             budget=budget,
             prices=plan.prices,
             run=plan.flow.run,
@@ -90,7 +91,8 @@ class Creation:
             wall=wall,
             spawner=means.spawner(record),
         )
-        record.driven_by(run, journal, Head.of(_created(plan, wall(), record.terms.child), journal.number))
+        driven = means.driver(record, run, journal, log)
+        record.driven_by(driven, journal, Head.of(_created(plan, wall(), record.terms.child), journal.number))
         try:
             await run.create()
         except JournalLost as lost:

@@ -19,10 +19,10 @@ class SessionJournal:
 
     `number` is that of the last event of the session that the run knows, `generation` that of the lease it appends
     under; with 0 the first append takes the lease, and makes the session. The index of runs changes in the same move
-    as the log, when the run is created, begins and ends.
+    as the log, when the run is created, begins and ends. `batch` is an id for the next batch, one of its own if empty.
     """
 
-    __slots__ = ("_executor", "_grew", "_session", "_store", "_tenant", "generation", "head", "number")
+    __slots__ = ("_executor", "_grew", "_session", "_store", "_tenant", "batch", "generation", "head", "number")
 
     def __init__(
         self,
@@ -43,13 +43,15 @@ class SessionJournal:
         self.head = head
         self.number = number
         self.generation = generation
+        self.batch = ""
 
     async def append(self, events: Sequence[Event]) -> None:
         """Appends all events or none; see `agents.port.Journal`. Raises `StoreError` where the store cannot."""
         head, rows = self._told(events)
+        id, self.batch = self.batch or self._executor.batch_id(), ""
         batch = Batch(
             session=self._session,
-            id=self._executor.batch_id(),
+            id=id,
             after=self.number,
             records=tuple(encode(event) for event in events),
             runs=rows,

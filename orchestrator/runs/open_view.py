@@ -2,12 +2,12 @@
 
 from msgspec.structs import asdict, replace
 
-from agents.run_state import RunState
 from agents.snapshot import RunSnapshot
+from orchestrator.runs.driven import Progress
 from orchestrator.views.runs import RunDetail, RunView
 
 
-def so_far(view: RunView, known: RunState | RunSnapshot) -> RunView:
+def so_far(view: RunView, known: Progress | RunSnapshot) -> RunView:
     """The view with what the run has done and used up to now."""
     return replace(
         view,
@@ -18,7 +18,7 @@ def so_far(view: RunView, known: RunState | RunSnapshot) -> RunView:
     )
 
 
-def driven_detail(view: RunView, progress: RunState, events: int) -> RunDetail:
+def driven_detail(view: RunView, progress: Progress, events: int) -> RunDetail:
     """A run that somebody drives, whole, with so many `events`."""
     return RunDetail(
         **asdict(view),

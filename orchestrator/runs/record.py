@@ -1,7 +1,7 @@
 """One open run of the daemon, and how clients see it.
 
-Driven, all is read from the `AgentRun` that drives it; while nobody drives it, from what its log came to. Where the run
-began before this process did, it is running to the world, though here it may still be queued. Times come from its
+Driven, all is read from what drives it (`driven.Driven`); while nobody drives it, from what its log came to. Where the
+run began before this process did, it is running to the world, though here it may still be queued. Times come from its
 events, which have them from one look at the wall clock and seconds of trio's clock; so a clock that is set meanwhile
 makes no run end before it began.
 """
@@ -13,13 +13,14 @@ from msgspec.structs import asdict, replace
 
 from agents.events import Event, RunEnded
 from agents.lifecycle import State
-from agents.loop import AgentRun, Taken, Taker
+from agents.loop import Taken, Taker
 from agents.observation import observed
 from agents.people_events import Reason
 from agents.port import Flow, Priority
 from agents.result import RunResult
 from agents.snapshot import RunSnapshot, SessionSnapshot
 from orchestrator.runs.asked import late_result, request_view
+from orchestrator.runs.driven import Driven
 from orchestrator.runs.head import Head
 from orchestrator.runs.journal import SessionJournal
 from orchestrator.runs.open_requests import OpenRequests
@@ -93,7 +94,7 @@ class RunRecord:
         self.result: RunResult | None = None
         self.detail: RunDetail | None = None
         self._head = head
-        self._run: AgentRun | None = None
+        self._run: Driven | None = None
         self._taken: tuple[Taken, str, Taker] | None = None
         self._done: trio.Event | None = None
         self._bell: trio.Event | None = None
@@ -109,7 +110,7 @@ class RunRecord:
         return self.head.view.parent
 
     @property
-    def live(self) -> AgentRun | None:
+    def live(self) -> Driven | None:
         """What drives it, or is about to; None while nobody does."""
         return self._run
 
@@ -135,7 +136,7 @@ class RunRecord:
             return State.CREATED if state is State.RUNNING else state
         return State.RUNNING if state in _UNBEGUN else state
 
-    def driven_by(self, run: AgentRun, journal: SessionJournal, head: Head | None = None) -> None:
+    def driven_by(self, run: Driven, journal: SessionJournal, head: Head | None = None) -> None:
         """From here on this is what drives it; `head` is the one it has until its journal knows more."""
         self._head = head or self._head
         self._run, self.journal = run, journal

@@ -32,7 +32,7 @@ from orchestrator.runs.config import DEFAULTS, RunsConfig
 from orchestrator.runs.executor import Executor
 from orchestrator.runs.expiry import Expiry
 from orchestrator.runs.live_runs import SHUTTING_DOWN, LiveRuns
-from orchestrator.runs.means import Means
+from orchestrator.runs.means import Elsewhere, Means
 from orchestrator.runs.open_runs import OpenRuns
 from orchestrator.runs.outside import Outside
 from orchestrator.runs.page import RunFilter, RunPages, RunStatistics
@@ -55,7 +55,7 @@ class RunService:
 
     `store` keeps them, one of this service's own in memory if not given; no other process has it, so what others held
     is free. `holder` is what this service is called there as an executor. `journal` wraps a run's log; `parent` gives
-    the budget above a tenant's runs, `wall` seconds since the epoch.
+    the budget above a tenant's runs, `wall` seconds since the epoch. `pool` has workers elsewhere that drive them.
     """
 
     def __init__(
@@ -70,6 +70,7 @@ class RunService:
         journal: Callable[[Journal], Journal] = lambda log: log,
         parent: Callable[[str], Scope | None] = lambda tenant: None,
         wall: Callable[[], float] = time.time,
+        pool: Elsewhere | None = None,
     ) -> None:
         self.store: Store = MemoryStore(wall) if store is None else store
         self.executor = Executor(self.store, holder=holder)
@@ -77,8 +78,19 @@ class RunService:
         self._books = OpenRuns()
         self._records = self._books.records
         means = Means(
-            self.store, self.executor, models=models, catalogue=catalogue, journal=journal, parent=parent, wall=wall
+            self.store,
+            self.executor,
+            models=models,
+            catalogue=catalogue,
+            journal=journal,
+            parent=parent,
+            wall=wall,
+            pool=pool,
         )
+        self._pool = pool
+        if pool is not None:
+            pool.serve(means, self._records)
+            nursery.start_soon(pool.run)
         taking_up = TakingUp(means)
         self._live = LiveRuns(nursery, means, self._books, taking_up, config)
         self._starting = Starting(means, self._books, self._live, taking_up)
@@ -273,6 +285,8 @@ class RunService:
         away, with `message` in its closing event.
         """
         self._expiry.stop()
+        if self._pool is not None:
+            self._pool.close()
         await self._live.end_all(message)
         self.approvals.close()
 

@@ -57,11 +57,12 @@ class TakingUp:
             number=snapshot.events,
             generation=view.generation,
         )
+        log = means.journal(journal)
         driven = AgentRun.take_up(
             agent,
             run,
             model=self.model(record),
-            journal=means.journal(journal),
+            journal=log,
             budget=means.budget(record.flow.tenant, record.terms.budget),
             prices=means.catalogue().prices,
             generation=view.generation,
@@ -70,7 +71,7 @@ class TakingUp:
             priority=record.priority,
             spawner=means.spawner(record),
         )
-        record.driven_by(driven, journal)
+        record.driven_by(means.driver(record, driven, journal, log, snapshot), journal)
         return True
 
     def model(self, record: RunRecord) -> ModelPort:

@@ -1,0 +1,377 @@
+"""A run that a worker process drives: what stands for it here, in the place of an `agents.loop.AgentRun`.
+
+It waits for its place among the live runs, and then for a worker. What that appends is appended here, reserved and
+settled in the budgets, and folded, so that everything else here sees the run as if it were driven here. A worker that
+is gone is replaced; a run that was taken away, or has run out of time, while no worker has it is brought to its end
+here. It is left, like every run, where this process leaves its runs: its worker may go on with it under the next one.
+"""
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final, Protocol
+
+import trio
+from msgspec import Raw
+
+from agents.budget import Scope
+from agents.errors import HeadraceError
+from agents.events import BudgetGranted, CancelRequested, Event, encode
+from agents.fold import fold, raised, result_of
+from agents.lifecycle import TERMINAL, State
+from agents.log import JournalLost
+from agents.loop import AgentRun, Taken, Taker
+from agents.money import PriceList
+from agents.origin import RunLeft, RunParked
+from agents.port import Journal, ModelPort
+from agents.result import RunResult
+from agents.snapshot import SessionSnapshot
+from orchestrator.pools.material import agent_material, views_above
+from orchestrator.pools.remote_books import RemoteBooks
+from orchestrator.pools.remote_calls import RemoteCalls
+from orchestrator.pools.remote_children import RemoteChildren
+from orchestrator.pools.remote_log import RemoteLog
+from orchestrator.pools.remote_progress import RemoteProgress
+from orchestrator.runs.driven import Progress
+from orchestrator.runs.journal import SessionJournal
+from orchestrator.runs.means import Means
+from orchestrator.runs.record import RunRecord
+from orchestrator.views.workers import LeftRequest, RunMaterial
+
+_AGAIN_SECONDS: Final = 1.0
+
+
+class Crew(Protocol):
+    """The pool, as its runs see it."""
+
+    def offer(self, run: "RemoteRun") -> None:
+        """The run wants a worker; `given` is called when it has one."""
+        ...
+
+    def withdraw(self, run: "RemoteRun") -> None:
+        """It wants none for now."""
+        ...
+
+    def take_back(self, run: str) -> None:
+        """No worker may have it for now."""
+        ...
+
+    def over(self, run: str) -> None:
+        """No worker has anything to do with it any more."""
+        ...
+
+    def tell(self, run: str, events: Sequence[Event]) -> None:
+        """These came into its log from outside."""
+        ...
+
+    def leave_soon(self) -> None:
+        """This process is ending."""
+        ...
+
+
+class RemoteRun:
+    """Implements `orchestrator.runs.driven.Driven`. `own` is the run as it would be driven here: it keeps what that
+    knows of it, its budget first, and is not driven. `older` says that it may have had a worker before this process.
+    """
+
+    def __init__(
+        self,
+        crew: Crew,
+        means: Means,
+        record: RunRecord,
+        own: AgentRun,
+        journal: SessionJournal,
+        log: Journal,
+        snapshot: SessionSnapshot | None,
+    ) -> None:
+        self.record = record
+        self.older = snapshot is not None
+        self.claimed = False
+        self.result: RunResult | None = None
+        self._crew = crew
+        self._means = means
+        self._own = own
+        self._journal = journal
+        last = None if snapshot is None else snapshot.last
+        told = means.parent(record.flow.tenant)
+        self.books = RemoteBooks(
+            own.scope,
+            own.progress.price,
+            None if last is None else last.open_request,
+            () if told is None else told.path(),
+        )
+        self.calls = RemoteCalls(lambda: _model_of(record), own.progress.price)
+        self.children = RemoteChildren(means.spawner(record))
+        self.log = RemoteLog(means.store, record.session, record.run, journal, log, self.books, self._begin)
+        self.log.on_end = self.calls.forget
+        if snapshot is not None:
+            self.log.progress = self._known(snapshot)
+        self._lent = False  # whether a worker drives, or drove, under the present generation of the lease
+        self._task = trio.CancelScope()
+        self._queued = trio.CancelScope()
+        self._nursery: trio.Nursery | None = None
+        self._stirred = trio.Event()
+        self._cancelled = last is not None and last.cancel is not None
+        self._to_tell: CancelRequested | None = None
+        self._left: LeftRequest | None = None
+        self._leaving = False
+
+    # What drives runs knows of it
+
+    @property
+    def run(self) -> str:
+        return self._own.run
+
+    @property
+    def state(self) -> State:
+        if self.result is not None:
+            return self.result.state
+        known = self.log.progress
+        state = State.QUEUED if known is None else known.state
+        return State.CANCELLING if self._cancelled and state is not State.QUEUED else state
+
+    @property
+    def scope(self) -> Scope:
+        return self._own.scope
+
+    @property
+    def progress(self) -> Progress:
+        return self.log.progress or self._own.progress
+
+    def cancel(self, reason: Taken = "cancelled", message: str = "", source: Taker = "user") -> None:
+        if self._cancelled or self.result is not None:
+            return
+        self._take_away()
+        self._to_tell = CancelRequested(run=self.run, at=self._means.wall(), source=source, reason=reason)
+        self._stir()
+
+    def receive(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if isinstance(event, CancelRequested):
+                self._take_away()
+            elif isinstance(event, BudgetGranted):
+                self.scope.limits = raised(self.scope.limits, event.limits)
+                self.scope.wake()
+        self._crew.tell(self.run, events)
+        self._stir()
+
+    def leave(self) -> None:
+        self._leaving = True
+        self._task.cancel()
+
+    def leave_soon(self) -> None:
+        if self.claimed:
+            self._crew.leave_soon()
+        else:
+            self.leave()
+
+    async def drive(self, room: trio.CapacityLimiter | None = None) -> RunResult:
+        """See `agents.loop.AgentRun.drive`."""
+        try:
+            return await self._to_end(room)
+        except trio.Cancelled:
+            with trio.CancelScope(shield=True):
+                await trio.lowlevel.checkpoint()  # by now it is known whether all runs are left
+                if not self._leaving:
+                    self.cancel("cancelled", "whoever ran it was cancelled", "parent")
+                    await self._to_end_quietly()
+            raise
+
+    # Driving it
+
+    async def _to_end_quietly(self) -> None:
+        with suppress(RunLeft, JournalLost):
+            await self._to_end(None)
+
+    async def _to_end(self, room: trio.CapacityLimiter | None) -> RunResult:
+        self._task = trio.CancelScope()
+        if self._leaving:
+            self._task.cancel()
+        failure: HeadraceError | None = None
+        with self._task:
+            entered = room is not None and await self._enter(room)
+            try:
+                failure = await self._driven()
+            finally:
+                if room is not None and entered:
+                    room.release_on_behalf_of(self)
+        if self.result is not None:
+            return self.result
+        raise failure or RunLeft(f"run {self.run} was left open")
+
+    async def _enter(self, room: trio.CapacityLimiter) -> bool:
+        """Waits for a place; False where it is to end before it has one, for which it needs none."""
+        self._queued = trio.CancelScope(deadline=self.progress.expiry)
+        if self._cancelled:
+            self._queued.cancel()
+        with self._queued:
+            await room.acquire_on_behalf_of(self)
+            return True
+        return False
+
+    async def _driven(self) -> HeadraceError | None:
+        """Until it has ended; why it has not, if so."""
+        failure: HeadraceError | None = None
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            self._left = None
+            self._crew.offer(self)
+            try:
+                failure = await self._until_over()
+            finally:
+                self._nursery = None
+                self.claimed = False
+                self._crew.withdraw(self)
+                self.calls.cut_off()
+                nursery.cancel_scope.cancel()
+                if self.result is None:
+                    with trio.CancelScope(shield=True):
+                        await self.children.leave_all()
+        return failure
+
+    async def _until_over(self) -> HeadraceError | None:
+        while True:
+            await trio.lowlevel.checkpoint()
+            self._stirred = trio.Event()
+            if self.result is not None:
+                return None
+            try:
+                await self._tell_cancel()
+                if not self.claimed and (self._cancelled or trio.current_time() >= self._deadline()):
+                    return await self._end_here()
+            except HeadraceError as error:
+                if self._to_tell is None:
+                    return JournalLost(error.message)
+                await trio.sleep(_AGAIN_SECONDS)
+                continue
+            if self._left is not None:
+                left, self._left = self._left, None
+                return RunParked(left.message) if left.parked else RunLeft(left.message)
+            with trio.move_on_at(math.inf if self.claimed else self._deadline()):
+                await self._stirred.wait()
+
+    def _deadline(self) -> float:
+        return min(self.progress.expiry, self.scope.deadline())
+
+    async def _tell_cancel(self) -> None:
+        event = self._to_tell
+        if event is not None:
+            await self._means.store.append_external(self.record.session, f"{self.run}:cancel", [encode(event)])
+            self._to_tell = None
+            self.record.hear((event,))
+
+    async def _end_here(self) -> HeadraceError | None:
+        """Nobody drives it, and there is nothing left to do but to end it."""
+        self._crew.take_back(self.run)
+        if self._lent:
+            await self._take_lease()
+        await self.log.whole()
+        known = await self.log.known()
+        ending = AgentRun.take_up(
+            self._own.progress.agent,
+            known.freeze(),
+            model=_model_of(self.record),
+            journal=_Here(self),
+            prices=PriceList({}),
+            generation=self._journal.generation,
+            number=known.number,
+            wall=self._means.clock(),
+            priority=self.record.priority,
+        )
+        # the same clocks to the last digit, or it could begin something in the moment that it seems to have left
+        ending.scope.started, ending.scope.limits = self.scope.started, self.scope.limits
+        ending.progress.expiry = self.progress.expiry
+        try:
+            await ending.drive()
+        except (RunLeft, JournalLost) as error:
+            return error
+        return None
+
+    # What its worker asks for
+
+    def given(self, *, begun: bool) -> None:
+        """A worker has a claim to it."""
+        self.claimed = True
+        self._lent = self._lent or begun
+        self._stir()
+
+    def lost(self) -> None:
+        """The claim to it counts no longer."""
+        self.claimed = False
+        self.calls.cut_off()
+        self._stir()
+
+    async def begin(self) -> RunMaterial:
+        """What its worker needs. A worker under a new claim has a generation of its own. Raises `StoreError`."""
+        if self._lent:
+            await self._take_lease()
+        self._lent = True
+        records = await self.log.whole()
+        agent = self._own.progress.agent
+        return RunMaterial(
+            agent=agent_material(agent),
+            generation=self._journal.generation,
+            number=len(records),
+            records=tuple(Raw(record.data) for record in records),
+            priority=int(self.record.priority),
+            above=views_above(self.scope),
+            price=self.progress.price,
+        )
+
+    def left(self, request: LeftRequest) -> None:
+        """Its worker drives it no longer."""
+        self._left = request
+        self._stir()
+
+    @property
+    def nursery(self) -> trio.Nursery | None:
+        """Where its calls are made; None while it is not driven."""
+        return self._nursery
+
+    def look(self) -> None:
+        """Something was appended: it may have ended."""
+        known = self.log.progress
+        if known is None or self.result is not None:
+            return
+        if known.state in TERMINAL:
+            self.books.close()
+            self.result = result_of(known.freeze())
+            self._crew.over(self.run)
+            self._stir()
+
+    async def _take_lease(self) -> None:
+        self._journal.generation = (await self._means.executor.take(self.record.session)).generation
+
+    def _begin(self, events: Sequence[Event]) -> RemoteProgress:
+        return self._known(fold(events))
+
+    def _known(self, snapshot: SessionSnapshot) -> RemoteProgress:
+        assert snapshot.last is not None, f"run {self.run} has no first event"
+        own = self._own.progress
+        return RemoteProgress(snapshot.last, snapshot.events, self.scope, own.price, own.expiry)
+
+    def _take_away(self) -> None:
+        self._cancelled = True
+        self._queued.cancel()
+
+    def _stir(self) -> None:
+        self._stirred.set()
+
+    def __repr__(self) -> str:
+        return f"<RemoteRun {self.run} {self.state}{' claimed' if self.claimed else ''}>"
+
+
+class _Here:
+    """Implements `agents.port.Journal` for the end of a run that no worker has."""
+
+    def __init__(self, run: RemoteRun) -> None:
+        self._run = run
+
+    async def append(self, events: Sequence[Event]) -> None:
+        await self._run.log.append_here(events)
+        self._run.look()
+
+
+def _model_of(record: RunRecord) -> ModelPort:
+    assert record.terms.model is not None
+    return record.terms.model
