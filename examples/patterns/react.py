@@ -37,19 +37,38 @@ async def subtract(minuend: int, subtrahend: int) -> str:
     return f"{minuend - subtrahend}"
 
 
+def shown(one: str, other: str, heights: tuple[int, int]) -> tuple[Message, ...]:
+    """A conversation as it ought to be."""
+    difference = heights[0] - heights[1]
+    return (
+        Message("user", f"How much higher is {one} than {other}?"),
+        ask_all(("height", {"mountain": one}, "one"), ("height", {"mountain": other}, "other")),
+        Message("tool", f"{heights[0]}", tool_call_id="one"),
+        Message("tool", f"{heights[1]}", tool_call_id="other"),
+        ask("subtract", {"minuend": heights[0], "subtrahend": heights[1]}, id="both"),
+        Message("tool", f"{difference}", tool_call_id="both"),
+        say(f"{one} is {difference} metres higher."),
+    )
+
+
+DEMONSTRATION = (*shown("Snowdon", "Ben Lomond", (1085, 974)), *shown("Kebnekaise", "Scafell Pike", (2097, 978)))
+"""What a run begins with: a large model needs no such thing, a very small one learns from it how tools are called."""
+
 GUIDE = AgentSpec(
     name="guide",
     model="any",
     system="Say in one sentence what you need to know next, then ask a tool for it. Answer once you know.",
     tools=(height, subtract),
+    demonstration=DEMONSTRATION,
     limits=Limits(rounds=6, tool_calls=8),
     max_tokens=200,
+    temperature=0,
 )
 
 
 def script(messages: tuple[Message, ...]) -> Message:
     """What the model says next, as a pure function of the transcript."""
-    heard = [message.content for message in messages if message.role == "tool"]
+    heard = [message.content for message in messages[1 + len(DEMONSTRATION) :] if message.role == "tool"]
     match turns_taken(messages):
         case 0:
             wanted = ("height", {"mountain": "Galdhøpiggen"}), ("height", {"mountain": "Nevis"})
@@ -67,7 +86,7 @@ async def main(local: bool) -> None:
         task = "How much higher is Galdhøpiggen than Ben Nevis?"
         result = await run_agent(GUIDE, task, model=model, journal=MemoryJournal())
 
-    for message in result.messages[2:]:
+    for message in result.messages[2 + len(DEMONSTRATION) :]:
         calls = "; ".join(f"{call.name} {call.arguments}" for call in message.tool_calls)
         print(f"{message.role:>9}: {message.content}{' -> ' if calls else ''}{calls}")
     print(f"{result.reason}: {result.rounds} rounds, {result.tool_calls} tool calls")
