@@ -9,11 +9,10 @@ less and less often the longer that does not help.
 
 import hashlib
 import importlib.util
-import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
 import msgspec
@@ -46,21 +45,26 @@ class RayNotInstalled(HeadraceError):
 
 
 class RayPool:
-    """One daemon's workers on a Ray cluster. `run` is its task; `heard` says which workers are heard of at present.
+    """One daemon's workers on a Ray cluster. `run` is its task; `heard` says which workers are heard of at present,
+    `place` brings the cluster in line with the placement, `by_program` where none is given.
 
     Raises `RayNotInstalled`.
     """
 
     def __init__(
-        self, placement: Placement, heard: Callable[[], Collection[str]], *, program: Sequence[str] = PROGRAM
+        self,
+        placement: Placement,
+        heard: Callable[[], Collection[str]],
+        *,
+        place: Callable[[Placement], Awaitable[list[Outcome]]] | None = None,
     ) -> None:
-        if importlib.util.find_spec("ray") is None:
+        if place is None and importlib.util.find_spec("ray") is None:
             raise RayNotInstalled(f"workers are to be placed on a Ray cluster, but Ray is not installed: `{INSTALL}`")
         self.problem = ""
         """Why not all workers are placed, for people; empty where all are."""
         self._placement = placement
         self._heard = heard
-        self._program = program
+        self._by = place or by_program
 
     async def run(self) -> None:
         """Sees to it until cancelled. Workers then go on, for the next daemon."""
@@ -89,7 +93,7 @@ class RayPool:
 
     async def _place(self) -> bool:
         """Has the program do it once; whether the cluster was reached and could make what is wanted."""
-        outcomes = await self._outcomes()
+        outcomes = await self._by(self._placement)
         failed = [outcome for outcome in outcomes if outcome.state == "failed"]
         waiting = [outcome.name for outcome in outcomes if outcome.state == "waiting"]
         for outcome in outcomes:
@@ -105,23 +109,23 @@ class RayPool:
         self.problem = problem
         return not problem
 
-    async def _outcomes(self) -> list[Outcome]:
-        said = msgspec.json.encode(self._placement)
-        done: subprocess.CompletedProcess[bytes] | None = None
-        try:
-            with trio.move_on_after(TRIES_FOR):
-                done = await trio.run_process(
-                    self._program, stdin=said, capture_stdout=True, capture_stderr=True, check=False, env=os.environ
-                )
-            if done is None:
-                return [Outcome(state="failed", why=f"the Ray cluster did not answer within {TRIES_FOR:g} s")]
-            outcomes = [msgspec.json.decode(line, type=Outcome) for line in done.stdout.splitlines()]
-        except (OSError, msgspec.MsgspecError) as error:
-            return [Outcome(state="failed", why=f"the program that places workers cannot be heard: {error}")]
-        if done.returncode != 0 and not outcomes:
-            words = done.stderr.decode(errors="replace").strip().splitlines() or ["it said nothing"]
-            return [Outcome(state="failed", why=f"the program that places workers ended badly: {words[-1]}")]
-        return outcomes
+
+async def by_program(placement: Placement) -> list[Outcome]:
+    """Has the program do it, and gives what it says; one outcome that is `failed` where it does not say anything."""
+    done: subprocess.CompletedProcess[bytes] | None = None
+    try:
+        with trio.move_on_after(TRIES_FOR):
+            said = msgspec.json.encode(placement)
+            done = await trio.run_process(PROGRAM, stdin=said, capture_stdout=True, capture_stderr=True, check=False)
+        if done is None:
+            return [Outcome(state="failed", why=f"the Ray cluster did not answer within {TRIES_FOR:g} s")]
+        outcomes = [msgspec.json.decode(line, type=Outcome) for line in done.stdout.splitlines()]
+    except (OSError, msgspec.MsgspecError) as error:
+        return [Outcome(state="failed", why=f"the program that places workers cannot be heard: {error}")]
+    if done.returncode != 0 and not outcomes:
+        words = done.stderr.decode(errors="replace").strip().splitlines() or ["it said nothing"]
+        return [Outcome(state="failed", why=f"the program that places workers ended badly: {words[-1]}")]
+    return outcomes
 
 
 def pool_name(url: str) -> str:
