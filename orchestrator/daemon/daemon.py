@@ -156,15 +156,15 @@ class Daemon:
             core.start_soon(on_new_day, self._new_day)
             async with trio.open_nursery() as nursery:
                 work = self._work = await self._take_up(nursery, folder, store)
+                ray = ray_pool_of(self.config, urls_of(listeners), work.pool)
+                if ray is not None:
+                    core.start_soon(ray.run)
                 core.start_soon(work.tenancy.keep)
                 core.start_soon(keep_tidy, work.sessions, lambda: self.config.store.keep_days)
                 app = make_app(self._surface(work), http, closing=self._closing)
                 serve = partial(serve_http, app, http, closing=self._closing, listeners=listeners)
                 async with trio.open_nursery() as surface:
                     urls: list[str] = await surface.start(serve)
-                    ray = ray_pool_of(self.config, urls, work.pool)
-                    if ray is not None:
-                        core.start_soon(ray.run)
                     tune_collector()
                     if not isinstance(store, Leading):
                         task_status.started(urls)
