@@ -109,6 +109,22 @@ class Debate(Struct, frozen=True, kw_only=True):
             return self.proposer
         return self.critics[self.valid % len(self.critics)]
 
+    @property
+    def why(self) -> str:
+        """Why it stopped, in words; empty where it has not, and where it converged."""
+        last = self.turns[-1].content if self.turns else None
+        if isinstance(last, Failed) and last.reason is self.stop:
+            return last.why
+        if isinstance(last, Malformed) and self.stop is StopReason.MALFORMED_OUTPUT:
+            return last.why
+        return f"not converged in {self.most_rounds} rounds" if self.stop is StopReason.MAX_ROUNDS else ""
+
+    def tried_again(self, rounds: int) -> "Debate":
+        """The debate with so many rounds more and bad ones forgotten; one that has converged stays as it is."""
+        if self.stop is StopReason.CONVERGED:
+            return self
+        return replace(self, stop=None, malformed=0, failed=0, most_rounds=len(self.turns) + rounds)
+
     def objection(self, content: Proposal | Critique) -> str | None:
         """What is wrong with a round here, though it can be read; for its speaker."""
         if isinstance(content, Proposal):

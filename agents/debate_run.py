@@ -85,7 +85,7 @@ async def run_debate(
         )
         debate = debate.after(heard(debate, result))
         on_round(debate)
-    return DebateResult(reason=debate.stop, message=_why(debate), debate=debate, used=scope.used, unknown=scope.unknown)
+    return DebateResult(reason=debate.stop, message=debate.why, debate=debate, used=scope.used, unknown=scope.unknown)
 
 
 def heard(debate: Debate, result: RunResult) -> Content:
@@ -99,12 +99,3 @@ def heard(debate: Debate, result: RunResult) -> Content:
         return Malformed(result.message)
     beyond = result.scope not in ("", scope_name(0))
     return Failed(result.reason, result.message, beyond or result.reason in TAKEN or result.next == "human")
-
-
-def _why(debate: Debate) -> str:
-    last = debate.turns[-1].content
-    if isinstance(last, Failed) and last.reason is debate.stop:
-        return last.why
-    if isinstance(last, Malformed) and debate.stop is StopReason.MALFORMED_OUTPUT:
-        return last.why
-    return f"not converged in {debate.most_rounds} rounds" if debate.stop is StopReason.MAX_ROUNDS else ""

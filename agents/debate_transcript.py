@@ -4,10 +4,10 @@ from agents.debate import Claim, Debate, Turn
 from agents.debate_rounds import Critique, Failed, Malformed, Proposal
 
 
-def transcript(debate: Debate) -> str:
-    """The whole debate, as far as it has come."""
+def transcript(debate: Debate, standing: str = "") -> str:
+    """The whole debate, as far as it has come. `standing` says how it stands to who knows more than its rounds do."""
     rounds = [round_text(debate, number) for number in range(1, len(debate.turns) + 1)]
-    return "\n".join([*rounds, outcome(debate)])
+    return "\n".join([*rounds, outcome(debate, standing)])
 
 
 def round_text(debate: Debate, number: int) -> str:
@@ -16,9 +16,9 @@ def round_text(debate: Debate, number: int) -> str:
     return "\n".join([f"{number}. {turn.speaker}", *(f"   {line}" for line in _said(debate, turn))])
 
 
-def outcome(debate: Debate) -> str:
+def outcome(debate: Debate, standing: str = "") -> str:
     """How it stands, and each claim with its last word."""
-    stand = "going on" if debate.stop is None else f"ended as {debate.stop}"
+    stand = standing or ("going on" if debate.stop is None else f"ended as {debate.stop}")
     head = f"{stand} after {_many(len(debate.turns), 'round')}, {_many(len(debate.claims), 'claim')}"
     return "\n".join([head, *(f"   {claim.id} {claim.standing}: {_claim(claim)}" for claim in debate.claims)])
 

@@ -8,7 +8,7 @@ the request; what a model makes of their content, no quoting can decide.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -17,6 +17,8 @@ from agents.arguments import schema_of
 from agents.debate import Claim, Debate
 from agents.debate_rounds import Critique, Malformed, Proposal
 from agents.errors import HeadraceError
+
+Said = TypeVar("Said", Proposal, Critique)
 
 PROPOSE: Final = """\
 You are {speaker}, who makes and defends a proposal; critics raise claims against it.
@@ -58,13 +60,18 @@ def question(debate: Debate, subject: str) -> str:
 
 def read_answer(debate: Debate, text: str) -> Proposal | Critique | Malformed:
     """What the next speaker said."""
-    kind = Proposal if debate.next_speaker == debate.proposer else Critique
+    content: Proposal | Critique
     try:
-        content = _decode(text, kind)
+        content = _decode(text, Proposal) if debate.next_speaker == debate.proposer else _decode(text, Critique)
     except HeadraceError as error:
         return Malformed(error.message.removeprefix("bad arguments for the debate: "))
     wrong = debate.objection(content)
     return content if wrong is None else Malformed(wrong)
+
+
+def proposal_in(text: str) -> str:
+    """The proposal that a valid answer of the proposer has."""
+    return _decode(text, Proposal).proposal
 
 
 def answer_format(kind: type[Proposal] | type[Critique]) -> Mapping[str, Any]:
@@ -72,7 +79,7 @@ def answer_format(kind: type[Proposal] | type[Critique]) -> Mapping[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": kind.__name__.lower(), "schema": schema_of(kind, {})}}
 
 
-def _decode(text: str, kind: type[Proposal] | type[Critique]) -> Proposal | Critique:
+def _decode(text: str, kind: type[Said]) -> Said:
     checked = check_text("the debate", text)
     try:
         content = msgspec.json.decode(checked, type=kind)

@@ -4,7 +4,7 @@ Where a synthesis follows, the items and their planner are in a scope of their o
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 import msgspec
@@ -57,8 +57,7 @@ class JobBudgets:
         scope = grant.items
         scope.used, scope.unknown = summary.spent, summary.unknown
         scope.start(trio.current_time() - max(0.0, self._wall() - record.granted_at))
-        begun = fold.table.begun(items, WINDOW * record.workers if record.request.ordered else record.workers)
-        runs = [record.run(ordinal) for ordinal in begun]
+        runs = [record.run(ordinal) for ordinal in _begun(record, fold, items)]
         if record.request.planner is not None:
             runs += map(record.beside, (PLAN, REPAIR))
         await self._runs.charge(scope, runs, tenant=record.request.tenant, job=record.job)
@@ -68,6 +67,13 @@ class JobBudgets:
                 grant.whole, [record.beside(SYNTHESIS)], tenant=record.request.tenant, job=record.job
             )
         return grant
+
+
+def _begun(record: JobRecord, fold: JobFold, items: int) -> Iterable[int]:
+    table = fold.table
+    if record.request.debate is not None:  # a round has a line as soon as there is another
+        return [table.done + table.failed + 1]
+    return table.begun(items, WINDOW * record.workers if record.request.ordered else record.workers)
 
 
 def lessened(limits: Limits, share: float) -> Limits:

@@ -95,6 +95,7 @@ class JobEntry:
             stage="ended" if work is None else work.stage,
             gather=record.request.gather,
             answer=record.answer if work is None else work.answer,
+            debate=record.request.debate,
         )
 
     async def watch(self) -> AsyncGenerator[JobView, None]:

@@ -4,6 +4,7 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.jobs.debating import proposal_of
 from orchestrator.jobs.events import (
     AttemptStarted,
     InputsComplete,
@@ -48,7 +49,9 @@ class JobFold:
         match event:
             case ItemFinished():
                 data = bytes(event.line)
-                self.table.add(_lines.decode(data), event.unknown)
+                line = _lines.decode(data)
+                self.table.add(line, event.unknown)
+                self._hear(line)
                 return data + b"\n"
             case JobPlanned():
                 self._plan(event)
@@ -88,15 +91,25 @@ class JobFold:
             created=event.created,
             granted_at=event.at,
             since=event.at,
+            complete=event.request.debate is not None,
         )
 
+    def _hear(self, line: JobLine) -> None:
+        """A debate's last proposal is its answer."""
+        request = None if self.record is None else self.record.request
+        if request is not None and request.debate is not None:
+            proposal = proposal_of(request.debate, request.who, line)
+            if proposal is not None:
+                self._change(answer=proposal)
+
     def _begin(self, event: AttemptStarted) -> None:
+        debate = None if self.record is None else self.record.request.debate
         self.attempt = event.attempt
         self.table.begin(granted=event.granted, only_failed=event.only_failed)
         self.ending = None
-        self._change(
-            attempt=event.attempt, phase="running", message="", cancelled=0, ended=None, since=event.at, answer=""
-        )
+        self._change(attempt=event.attempt, phase="running", message="", cancelled=0, ended=None, since=event.at)
+        if debate is None:
+            self._change(answer="")
         if event.granted:
             self._change(granted_attempt=event.attempt, granted_at=event.at)
 

@@ -4,12 +4,16 @@ from typing import Literal
 
 from msgspec import Struct
 
+from agents.debate import Debate
+from agents.debate_rounds import Failed
+from agents.lifecycle import TERMINAL_STATE, State, StopReason
 from orchestrator.views.jobs import GatherRequest
 
 
 class Counts(Struct, frozen=True, kw_only=True):
     """How a job's items stand: `done` and `failed` in its present attempt, of `total`, which is None while more may
-    come. `seconds` have passed since its workers could start. `error` is about some item that failed.
+    come. `seconds` have passed since its workers could start. `error` is about some item that failed. Where the items
+    are the rounds of a `debate`, it is how that stands.
     """
 
     done: int
@@ -17,6 +21,7 @@ class Counts(Struct, frozen=True, kw_only=True):
     total: int | None = None
     seconds: float = 0.0
     error: str = ""
+    debate: Debate | None = None
 
     @property
     def over(self) -> int:
@@ -32,7 +37,7 @@ class Counts(Struct, frozen=True, kw_only=True):
 class Close(Struct, frozen=True):
     """The job takes no more items and ends in `phase`; what is live is cancelled."""
 
-    phase: Literal["done", "failed"]
+    phase: Literal["done", "failed", "stopped"]
     message: str
 
 
@@ -52,6 +57,8 @@ def judge(gather: GatherRequest, counts: Counts) -> Close | None:
             if counts.seconds >= (gather.seconds or 0.0):
                 return _at_the_deadline(gather, counts)
             return _unreachable(count, counts)
+        case "converge" if counts.debate is not None:
+            return _of_a_debate(counts.debate)
     return None
 
 
@@ -64,6 +71,18 @@ def settle(gather: GatherRequest, counts: Counts) -> Close:
         case "first":
             return Close("done" if counts.done or not counts.failed else "failed", "")
     return Close("failed" if counts.failed else "done", "")
+
+
+def _of_a_debate(debate: Debate) -> Close | None:
+    """A debate closes its job when it stops; one that a budget around its rounds stopped goes on with a new one."""
+    if debate.stop is None:
+        return None
+    if debate.stop is StopReason.CONVERGED:
+        return Close("done", f"converged after {len(debate.turns)} rounds")
+    last = debate.turns[-1].content
+    if isinstance(last, Failed) and last.final and TERMINAL_STATE[last.reason] is State.STOPPED:
+        return Close("stopped", f"its budget is spent: {debate.why}")
+    return Close("failed", f"{debate.stop.value}: {debate.why}")
 
 
 def _unreachable(count: int, counts: Counts) -> Close | None:

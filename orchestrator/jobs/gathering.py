@@ -3,17 +3,22 @@
 import math
 from collections.abc import Awaitable, Callable
 
+import msgspec
 import trio
 
 from orchestrator.jobs.ending import Ending
 from orchestrator.jobs.gather import Close, Counts, judge, settle
 from orchestrator.jobs.record import JobRecord
+from orchestrator.jobs.rounds import Rounds
 from orchestrator.jobs.spool import InputSpool
 from orchestrator.jobs.table import ResultTable
 
 
 class Gathering:
-    """One attempt's. `closing` is why the job closes, once it does; `close` is told, once, and keeps it."""
+    """One attempt's. `closing` is why the job closes, once it does; `close` is told, once, and keeps it.
+
+    `rounds` are a debate's, where the items are that.
+    """
 
     def __init__(
         self,
@@ -25,6 +30,7 @@ class Gathering:
     ) -> None:
         self.closing: Close | None = None
         self.since = record.since
+        self.rounds: Rounds | None = None
         self._gather = record.request.gather
         self._spool = spool
         self._table = table
@@ -47,7 +53,19 @@ class Gathering:
             with trio.move_on_after(self._left()):
                 await self._spool.changed.beyond(version)
 
-    def at_the_end(self) -> Ending:
+    def ending(self, stopping: Ending | None, *, whole: bool, left: int, problem: str) -> Ending:
+        """How the attempt ends that was stopped so, if it was, with `left` items taken away; `problem` is why it could
+        not go on, and `whole` says that nothing more would have come.
+        """
+        if stopping is not None and whole and not left and stopping.phase in ("interrupted", "cancelled"):
+            stopping, problem = None, ""  # it was whole before that took effect
+        if stopping is not None:
+            return msgspec.structs.replace(stopping, cancelled=stopping.cancelled + left)
+        if self.closing is None and problem:  # `fail_fast`, results or inputs that cannot be used
+            return Ending("failed", problem, left)
+        return msgspec.structs.replace(self._at_the_end(), cancelled=left)
+
+    def _at_the_end(self) -> Ending:
         """How the attempt ends that has closed, or all of whose items have ended."""
         table = self._table
         left_out = self._spool.durable.lines - table.done - table.failed
@@ -63,6 +81,7 @@ class Gathering:
             total=self._spool.durable.lines if self._spool.complete else None,
             seconds=self._wall() - self.since,
             error=self._table.an_error,
+            debate=None if self.rounds is None else self.rounds.debate,
         )
 
     def _left(self) -> float:

@@ -3,11 +3,12 @@
 import msgspec
 
 from agents.budget import Amounts
+from agents.lifecycle import StopReason
 from agents.result import RunResult
 from orchestrator.jobs.inputs import Item
 from orchestrator.jobs.item_runs import item_result
 from orchestrator.jobs.job import ItemResult
-from orchestrator.jobs.record import JobLine
+from orchestrator.jobs.record import NEVER_BEGUN, JobLine
 
 
 def item_line(item: Item, result: RunResult) -> JobLine:
@@ -23,6 +24,11 @@ def line_of(result: ItemResult, micro_dollars: int | None) -> JobLine:
 def failed_line(item: Item, why: str, problem: str) -> ItemResult:
     """The result of an item that no run has ended of."""
     return ItemResult(item.ordinal, item.origin, "failed", why, error=problem)
+
+
+def never_begun(ordinal: int, origin: str) -> ItemResult:
+    """The result of an item that its job closed before."""
+    return ItemResult(ordinal, origin, "failed", StopReason.CANCELLED.value, error=NEVER_BEGUN)
 
 
 def unknown_of(result: RunResult) -> Amounts:

@@ -107,8 +107,11 @@ class JobKeeper:
     async def retry(self, entry: JobEntry, agent: AgentSpec, *, only_failed: bool = False) -> None:
         """Goes on with an attempt that was left, or begins another one, with `only_failed` of what failed.
 
-        Raises `JobConflict` where `only_failed` is asked of an attempt that was left: it takes all that it has to.
+        Raises `JobConflict` where `only_failed` is asked of an attempt that was left: it takes all that it has to; or
+        of a debate: it goes on with its next round.
         """
+        if only_failed and entry.record.request.debate is not None:
+            raise JobConflict(f"job {entry.job} is a debate, which goes on behind its last round: none is run again")
         taken = await self._take_up(entry)
         if taken.fold.live and only_failed:
             raise JobConflict(f"job {entry.job} was interrupted; it goes on with everything that is not done")
@@ -169,7 +172,7 @@ class JobKeeper:
 
     async def _resume(self, entry: JobEntry, taken: TakenUp) -> None:
         try:
-            agent = self._agent(entry.record.request.who)
+            agent = self._agent(entry.record.request.first)
             with _storing():
                 budget = await self._budgets.restored(entry.record, taken.fold, entry.spool.durable.lines)
         except HeadraceError as error:

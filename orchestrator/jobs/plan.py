@@ -55,11 +55,16 @@ def plan_job(request: JobRequest, catalogue: Catalogue, config: JobsConfig, now:
     workers = config.workers if request.workers is None else request.workers
     if not 1 <= workers <= config.most_workers:
         raise InvalidLimits("workers", f"from 1 to {config.most_workers}, not {workers}")
-    Template(request.prompt)
+    if request.debate is None:
+        Template(request.prompt)
+    elif not request.prompt.strip():
+        raise InvalidLimits("prompt", "is what the debate is about, and is empty")
     if request.synthesis is not None:
         check_synthesis(request.synthesis)
-    agent = catalogue.agent(request.who)
+    agent = catalogue.agent(request.first)
     others = [beside.who for beside in (request.planner, request.synthesis) if beside is not None and beside.who]
+    if request.debate is not None:
+        others += request.debate.critics
     for one in (agent, *map(catalogue.agent, others)):
         if request.budget.micro_dollars is not None and catalogue.prices.price(one.model) is None:
             problem = f"money cannot be limited, since model {one.model!r} has no price"
@@ -71,10 +76,11 @@ def plan_job(request: JobRequest, catalogue: Catalogue, config: JobsConfig, now:
         agent=agent.name,
         model=agent.model,
         priority=_NAMES[catalogue.priority(request.tenant, wanted)],
-        workers=workers,
+        workers=1 if request.debate is not None else workers,
         created=now,
         granted_at=now,
         since=now,
+        complete=request.debate is not None,
     )
 
 

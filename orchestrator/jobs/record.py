@@ -22,14 +22,25 @@ OPEN_PHASES: Final = LIVE_PHASES | {"interrupted"}
 """Phases of a job whose last attempt has no end: some daemon goes on with it."""
 
 
+NEVER_BEGUN: Final = "never begun, since the job had closed"
+"""The error of an item that has a line only because its job closed before."""
+
+
 class JobLine(ItemResult, frozen=True):
     """One line of `results.jsonl`: an item's result, what it cost, and in which attempt at the job it came about.
 
-    An item that a later attempt runs again gets another line behind the first. The last line of an ordinal counts.
+    An item that a later attempt runs again gets another line behind the first. The last line of an ordinal counts. A
+    failed round of a debate is `final` where no further round can mend it.
     """
 
     micro_dollars: int | None = None
     attempt: int = 1
+    final: bool = False
+
+    @property
+    def never_begun(self) -> bool:
+        """Whether nothing was done about the item."""
+        return self.error == NEVER_BEGUN
 
 
 class JobSummary(Struct, frozen=True, omit_defaults=True):
@@ -57,7 +68,8 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     has gone on knows better. `attempt` rises with each retry. The job's budget was last granted at `granted_at`, for
     `granted_attempt` and those after it. `received` and `upload_offset` say how many lines and bytes of inputs there
     were; the file itself may be longer. Workers of the last attempt may run `since` then; `cancelled` items were begun
-    in it and taken away. `answer` is the synthesis'. `summary` holds once the job has ended.
+    in it and taken away. `answer` is the synthesis', or a debate's last proposal. `summary` holds once the job has
+    ended.
     """
 
     format: int = FORMAT

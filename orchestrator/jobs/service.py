@@ -136,7 +136,7 @@ class JobService:
         self._refuse_if_closed()
         catalogue = self._catalogue()
         record = plan_job(request, catalogue, self._config, self._wall())
-        agent = catalogue.agent(request.who)
+        agent = catalogue.agent(request.first)
         with self._shelf.name(record.job):
             record = await self._keeper.plan(record)
             entry = await self._shelf.make(record, lambda entry: self._keeper.begin(entry, agent))
@@ -200,7 +200,7 @@ class JobService:
             if entry.live:
                 raise JobConflict(f"job {job} is live ({entry.phase}); it can be tried again when it has ended")
             self._refuse_if_closed()
-            agent = self._catalogue().agent(entry.record.request.who)
+            agent = self._catalogue().agent(entry.record.request.first)
             await self._keeper.retry(entry, agent, only_failed=only_failed)
             self._close_if_closed(entry)
         return entry.view()
@@ -274,5 +274,7 @@ class JobService:
 
 
 def _refuse_if_planned(entry: JobEntry) -> None:
+    if entry.record.request.debate is not None:
+        raise JobConflict(f"job {entry.job} is a debate about its prompt; nothing can be uploaded")
     if entry.record.request.planner is not None:
         raise JobConflict(f"job {entry.job} has a planner, which makes its inputs; nothing can be uploaded")

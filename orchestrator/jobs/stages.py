@@ -130,7 +130,7 @@ class Stages:
         await self._pay("synthesis", [result], answer=result.answer if result.ok else "")
         if not result.ok:
             raise _Ends(Ending("failed", f"the synthesis failed: {result.message or result.reason.value}"))
-        self._work.answer = result.answer
+        self._work.summed_up = result.answer
 
     async def _ask(self, request: RunRequest, budget: Scope) -> RunResult:
         """The end of a run beside those of the items. Raises `_Ends`, `Draining`, `StoreError`."""

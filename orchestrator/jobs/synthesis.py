@@ -39,14 +39,17 @@ async def synthesis_task(record: JobRecord, results: ResultView, limiter: trio.C
 
 
 def _table(results: ResultView) -> str:
-    """A line of JSON for each item, in the order of the inputs: its last result."""
+    """A line of JSON for each item that was begun, in the order of the inputs: its last result."""
     rows: list[str] = []
     size = 0
     try:
         with results.path.open("rb") as file:
             for offset in _last_lines(results):
                 file.seek(offset)
-                row = _row(msgspec.json.decode(file.readline(), type=JobLine))
+                line = msgspec.json.decode(file.readline(), type=JobLine)
+                if line.never_begun:
+                    continue
+                row = _row(line)
                 size += len(row)
                 if size > MAX_ITEM_BYTES:
                     raise TooMuch(f"the results are longer than {MAX_ITEM_BYTES // 1024 // 1024} MiB")

@@ -65,6 +65,13 @@ class ResultTable:
             return self.only_failed
         return self._codes[ordinal] == _DONE or self._ended[ordinal] == 1
 
+    def open(self, items: int) -> int:
+        """How many of `items` there are the present attempt has to do with and that are not over."""
+        known = min(items, len(self._codes) - 1)
+        done = int.from_bytes(self._codes[1 : known + 1].translate(_marks(bytes([_DONE]))))
+        over = (done | int.from_bytes(self._ended[1 : known + 1])).bit_count()
+        return known - over + (0 if self.only_failed else items - known)
+
     def begun(self, items: int, most: int) -> Iterator[int]:
         """The ordinals, of `items` there are, of which a run may be known though nothing is said of its end here.
 
@@ -105,7 +112,7 @@ class ResultTable:
         self._codes[ordinal] = code
         self._counts[code] += 1
         self._failed_again += code != _DONE
-        if code != _DONE and len(self._errors) < ERRORS_KEPT:
+        if code != _DONE and len(self._errors) < ERRORS_KEPT and not line.never_begun:
             self._errors[ordinal] = f"{line.origin}: {line.error or line.reason}"
         self._pay(line)
         if unknown != NOTHING:

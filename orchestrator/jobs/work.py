@@ -12,7 +12,6 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -27,7 +26,7 @@ from agents.origin import RunLeft
 from agents.port import ModelPort
 from agents.spec import AgentSpec
 from orchestrator.jobs.ending import Ending, may_go_on
-from orchestrator.jobs.events import ItemFinished, JobEvent, JobStopping
+from orchestrator.jobs.events import JobEvent, JobStopping
 from orchestrator.jobs.files import JobFolder, OpenFiles
 from orchestrator.jobs.fuse import Fuse
 from orchestrator.jobs.gather import Close
@@ -37,16 +36,17 @@ from orchestrator.jobs.item_lines import failed_line, item_line, line_of, unknow
 from orchestrator.jobs.item_runs import Watched
 from orchestrator.jobs.job import ItemResult, Job, JobSpec, item_failed
 from orchestrator.jobs.log import JobLog
-from orchestrator.jobs.losers import drain
-from orchestrator.jobs.outputs import OutputError
+from orchestrator.jobs.losers import Losers
 from orchestrator.jobs.ports import RunsToEnd
 from orchestrator.jobs.projection import ResultFile
 from orchestrator.jobs.record import JobLine, JobRecord
 from orchestrator.jobs.results import ResultView
+from orchestrator.jobs.rounds import QUESTION, Rounds, read_rounds
 from orchestrator.jobs.spool import InputSpool
 from orchestrator.jobs.table import ResultTable
 from orchestrator.jobs.tail import InputTail
 from orchestrator.jobs.template import Template
+from orchestrator.jobs.writing import Ended, LineWriter
 from orchestrator.store.base import Store
 from orchestrator.store.errors import StoreError
 from orchestrator.views.jobs import JobPhase, JobStage
@@ -59,7 +59,7 @@ _log = structlog.get_logger("headrace.jobs")
 class JobWork:
     """One attempt. Call `run` once; the rest may be used while it runs. `left` are runs that it left open.
 
-    `beside` holds the run of its planner or its synthesis.
+    `beside` holds the run of its planner or its synthesis, and `summed_up` is what that wrote.
     """
 
     def __init__(
@@ -81,11 +81,10 @@ class JobWork:
     ) -> None:
         self.table = table
         self.log = log
-        self.finished = 0
         self.left: set[str] = set()
         self.stopping: Ending | None = None
         self.stage: JobStage = "working"
-        self.answer = ""
+        self.summed_up = ""
         self.beside = trio.CancelScope()
         self.gathering = Gathering(record, spool, table, wall, self._close)
         self._record = record
@@ -102,8 +101,9 @@ class JobWork:
         self._live = 0
         self._unknown: dict[int, Amounts] = {}
         self._job: Job | None = None
-        self._tail: InputTail | None = None
-        self._file: ResultFile | None = None
+        self._tail: InputTail | Rounds | None = None
+        self._rounds: Rounds | None = None
+        self._writer: LineWriter | None = None
 
     def __repr__(self) -> str:
         return f"<JobWork {self._record.job} attempt {self._record.attempt}: {self.table!r}, {self._live} live>"
@@ -112,6 +112,11 @@ class JobWork:
     def live(self) -> int:
         """Runs under way."""
         return self._live
+
+    @property
+    def answer(self) -> str:
+        """What its synthesis wrote, or its debate's last proposal."""
+        return self.summed_up if self._rounds is None else self._rounds.debate.proposal
 
     @property
     def message(self) -> str:
@@ -129,7 +134,12 @@ class JobWork:
     @property
     def begun(self) -> int:
         """Items taken that have left no line."""
-        return 0 if self._tail is None else self._tail.taken - self.finished
+        return 0 if self._tail is None else max(0, self._tail.taken - self.finished)
+
+    @property
+    def finished(self) -> int:
+        """Lines that have been written."""
+        return 0 if self._writer is None else self._writer.written
 
     def enter(self, stage: JobStage) -> None:
         """From here on the attempt is at this stage."""
@@ -153,7 +163,8 @@ class JobWork:
     def take_over(self, stopping: JobStopping) -> None:
         """Goes on with the end of an attempt that an earlier daemon had begun to end."""
         if stopping.gathered:
-            self.gathering.closing = Close("done" if stopping.phase == "done" else "failed", stopping.message)
+            phase = stopping.phase
+            self.gathering.closing = Close(phase if phase in ("done", "stopped") else "failed", stopping.message)
         else:
             self.stop(stopping.phase, stopping.message)
 
@@ -166,29 +177,38 @@ class JobWork:
     async def run(self) -> Ending:
         """Works until the inputs have ended or it was stopped. Raises `JobStorageError` where it cannot begin."""
         record = self._record
-        skip = self.table.is_over
+        if record.request.debate is not None:
+            self._rounds = self.gathering.rounds = await read_rounds(record, self._results, self._limiter)
         with trio.CancelScope(shield=True):
             await self.gathering.ask()
         async with OpenFiles(self._folder, self._limiter) as files:
-            self._tail = InputTail(files.inputs, self._spool, skip, limiter=self._limiter)
-            self._file = ResultFile(files.results, self._folder.results, self._results.size)
+            tail = self._rounds or InputTail(files.inputs, self._spool, self.table.is_over, limiter=self._limiter)
+            self._tail = tail
+            self._writer = self._lines(files)
             spec = JobSpec(
                 record.job,
-                Template(record.request.prompt),
+                Template(record.request.prompt) if self._rounds is None else QUESTION,
                 workers=record.workers,
                 ordered=record.request.ordered,
                 fail_fast=record.request.fail_fast,
             )
-            self._job = Job(spec, self._tail, self._run_item, self._finish)
+            self._job = Job(spec, tail, self._run_item, self._finish)
             if self.is_stopping:  # before it began
                 self._job.stop(self.message)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.gathering.watch)
                 report = await self._job.run()
                 nursery.cancel_scope.cancel()
-            if self.gathering.closing is not None and self.stopping is None:
-                await self._drain(files.inputs)
-        return self._ending(report.message)
+            if self.gathering.closing is not None and self.stopping is None and self._rounds is None:
+                await self._drain(files.inputs, self._writer)
+        problem = report.message or tail.problem
+        return self.gathering.ending(self.stopping, whole=tail.at_end, left=self.begun, problem=problem)
+
+    def _lines(self, files: OpenFiles) -> LineWriter:
+        file = ResultFile(files.results, self._folder.results, self._results.size)
+        kept = self._rounds.kept if self._rounds is not None else (lambda line: None)
+        attempt, wall = self._record.attempt, self._wall
+        return LineWriter(file, self.table, self._results, self.append, attempt=attempt, wall=wall, on_line=kept)
 
     async def _close(self, closing: Close) -> None:
         """Keeps that the job has enough, or cannot have it, and takes away what is live."""
@@ -198,40 +218,28 @@ class JobWork:
         if self._job is not None:
             self._job.stop(closing.message)
 
-    async def _drain(self, inputs: int) -> None:
-        record, spool, runs, store = self._record, self._spool, self._runs, self._store
+    async def _drain(self, inputs: int, writer: LineWriter) -> None:
+        losers = Losers(self._record, self._spool, self.table, self._runs, self._store, self._limiter)
         try:
-            await drain(record, inputs, spool, self.table, self._write, runs=runs, store=store, limiter=self._limiter)
-        except (HeadraceError, OSError) as error:
-            left = error if isinstance(error, HeadraceError) else HeadraceError(f"its inputs cannot be read: {error}")
-            self.stop("interrupted", left.message, grace=math.inf, again=may_go_on(left))
-
-    def _ending(self, message: str) -> Ending:
-        assert self._tail is not None
-        tail, left, stopping, closing = self._tail, max(0, self.begun), self.stopping, self.gathering.closing
-        if stopping is not None and tail.at_end and not left and stopping.phase in ("interrupted", "cancelled"):
-            stopping, message = None, ""  # it was whole before that took effect
-        if stopping is not None:
-            return msgspec.structs.replace(stopping, cancelled=stopping.cancelled + left)
-        if closing is None and (message or tail.problem):  # `fail_fast`, results or inputs that cannot be used
-            return Ending("failed", message or tail.problem, left)
-        return msgspec.structs.replace(self.gathering.at_the_end(), cancelled=left)
+            await losers.drain(inputs, writer, until=lambda: self.stopping is not None)
+        except HeadraceError as error:
+            self.stop("interrupted", error.message, grace=math.inf, again=may_go_on(error))
 
     async def _run_item(self, item: Item, prompt: str) -> ItemResult:
         assert self._tail is not None
         self._live += 1
         self._results.changed.ring()
         try:
-            result = await self._run(
-                item, self._record.asking(self._record.run(self._tail.ordinal(item.ordinal)), prompt)
-            )
+            run, speaker = self._record.run(self._tail.ordinal(item.ordinal)), self._rounds and self._rounds.speaker
+            result = await self._run(item, self._record.asking(run, prompt, speaker or None))
         finally:
             self._live -= 1
         return result
 
     async def _run(self, item: Item, request: RunRequest) -> ItemResult:
         try:
-            result = await self._runs.run_to_end(request, budget=self._budget, agent=self._agent, through=self._watched)
+            agent = self._agent if self._rounds is None else None  # speakers differ
+            result = await self._runs.run_to_end(request, budget=self._budget, agent=agent, through=self._watched)
         except (Draining, RunLeft, JournalLost, StoreError) as error:
             self.left.add(request.run)
             self.stop("interrupted", error.message, grace=math.inf, again=may_go_on(error))
@@ -249,7 +257,7 @@ class JobWork:
         unknown = unknown_of(result)
         if unknown != NOTHING:
             self._unknown[item.ordinal] = unknown
-        return item_line(item, result)
+        return item_line(item, result) if self._rounds is None else self._rounds.line(item, result)
 
     async def _finish(self, result: ItemResult) -> None:
         assert self._tail is not None
@@ -257,24 +265,16 @@ class JobWork:
         if result.reason == _TAKEN_AWAY:
             self._tail.forget(result.ordinal)
             return
-        await self._write(result, self._tail, unknown)
-        await self.gathering.ask()
-
-    async def _write(self, result: ItemResult, tail: InputTail, unknown: Amounts) -> None:
-        position = result.ordinal
-        ordinal, digest = tail.ordinal(position), tail.digest(position)
-        tail.forget(position)
+        assert self._writer is not None
+        ordinal, digest = self._tail.ordinal(result.ordinal), self._tail.digest(result.ordinal)
+        self._tail.forget(result.ordinal)
         line = result if isinstance(result, JobLine) else line_of(result, 0)  # what never ran cost nothing
-        line = msgspec.structs.replace(line, ordinal=ordinal, attempt=self._record.attempt)
-        data, now = line.line(), self._wall()
-        finished = ItemFinished(at=now, ordinal=ordinal, digest=digest, line=msgspec.Raw(data[:-1]), unknown=unknown)
-        events: list[JobEvent] = [finished]
+        behind: tuple[JobEvent, ...] = ()
         if line.state == "failed" and self._record.request.fail_fast:
-            events.append(JobStopping(at=now, phase="failed", message=item_failed(result)))
-        try:
-            await self.append(*events, then=partial(self._keep, line, data, unknown))
-        except StoreError as error:
-            raise OutputError(error.message) from error
+            behind = (JobStopping(at=self._wall(), phase="failed", message=item_failed(result)),)
+        line = msgspec.structs.replace(line, ordinal=ordinal)
+        await self._writer.write(Ended(line, digest, unknown), behind=behind)
+        await self.gathering.ask()
 
     async def append(self, *events: JobEvent, then: Callable[[], None] = lambda: None) -> None:
         """Appends to the job's log, for a caller that is shielded. Where that fails the attempt is left, to be gone on
@@ -285,15 +285,6 @@ class JobWork:
         except StoreError as error:
             self.stop("interrupted", error.message, grace=math.inf, again=may_go_on(error))
             raise
-
-    def _keep(self, line: JobLine, data: bytes, unknown: Amounts) -> None:
-        """The log has it: so do the table and the file, in the log's order."""
-        assert self._file is not None
-        self.finished += 1
-        self.table.add(line, unknown)
-        self._file.append(data)
-        self._results.size += len(data)
-        self._results.changed.ring()
 
     def _watched(self, port: ModelPort) -> ModelPort:
         return Watched(port, self._fuse, lambda hopeless: self.stop("stopped", hopeless))

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from agents.budget import Limits
+from agents.debate import MOST_ROUNDS
 from agents.errors import InvalidLimits
 from agents.messages import Usage
 from orchestrator.views.runs import AgentChoice, PriorityName
@@ -23,13 +24,15 @@ JobPhase = Literal["running", "stopping", "done", "failed", "stopped", "cancelle
 LIVE_PHASES = frozenset({"running", "stopping"})
 
 MOST_SUBTASKS = 1000
+MOST_DEBATE_ROUNDS = 200
 
 JobStage = Literal["planning", "working", "synthesis", "ended"]
 """What a job is at: its planner makes the inputs, workers run them, the synthesis writes the answer, or none of it."""
 
-GatherPolicy = Literal["all", "settle", "quorum", "first", "deadline"]
+GatherPolicy = Literal["all", "settle", "quorum", "first", "deadline", "converge"]
 """When a job has enough: `settle` when every item has ended, `all` so too but its first failure stops the rest,
-`quorum` when `count` are done, `first` when `count` have ended whether done or failed, `deadline` after `seconds`."""
+`quorum` when `count` are done, `first` when `count` have ended whether done or failed, `deadline` after `seconds`,
+`converge` when a debate brings nothing new any more."""
 
 
 class InputLine(Struct, frozen=True, omit_defaults=True):
@@ -84,6 +87,24 @@ class PlannerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise InvalidLimits("most", f"from 1 to {MOST_SUBTASKS} subtasks, not {self.most}")
 
 
+class DebateRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who debates the job's prompt: a proposer, None for whoever the job asks for, and one critic or more.
+
+    Each round is a run; there are at most `most_rounds` in an attempt at the job. `agents.debate` has the rules. Raises
+    `InvalidLimits`, naming the field.
+    """
+
+    critics: tuple[AgentChoice, ...]
+    proposer: AgentChoice | None = None
+    most_rounds: int = MOST_ROUNDS
+
+    def __post_init__(self) -> None:
+        if not self.critics:
+            raise InvalidLimits("critics", "at least one, since nobody else can say that a debate has converged")
+        if not 1 <= self.most_rounds <= MOST_DEBATE_ROUNDS:
+            raise InvalidLimits("most_rounds", f"from 1 to {MOST_DEBATE_ROUNDS} rounds, not {self.most_rounds}")
+
+
 class SynthesisRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Who writes the job's answer: a run on `prompt`, a template in which {results} stands for the table of items and
     {job} for the job's name.
@@ -106,7 +127,8 @@ class JobRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     `job` is an id of the client's own choice. `workers` bounds its live runs, None is the daemon's default; `weight`
     is its part of the tenant's service against the tenant's other jobs. `budget` is shared by all its runs.
-    With a `planner` no inputs are uploaded.
+    With a `planner` no inputs are uploaded, and with a `debate` neither: that is what the policy converge is for, and
+    `prompt` is then its subject, word for word. Raises `InvalidLimits`, naming the field.
     """
 
     prompt: str
@@ -123,6 +145,32 @@ class JobRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     gather: GatherRequest = GatherRequest()
     planner: PlannerRequest | None = None
     synthesis: SynthesisRequest | None = None
+    debate: DebateRequest | None = None
+
+    def __post_init__(self) -> None:
+        check_debate(self.gather, self.debate)
+        if self.debate is not None:
+            for field in ("planner", "synthesis", "ordered", "fail_fast"):
+                if getattr(self, field):
+                    raise InvalidLimits(field, "a debate has none; leave it out")
+
+    @property
+    def takes_inputs(self) -> bool:
+        """Whether its inputs are uploaded."""
+        return self.planner is None and self.debate is None
+
+    @property
+    def first(self) -> AgentChoice:
+        """Who works at its items, or proposes in its debate."""
+        return self.who if self.debate is None or self.debate.proposer is None else self.debate.proposer
+
+
+def check_debate(gather: GatherRequest, debate: DebateRequest | None) -> None:
+    """Raises `InvalidLimits` for a debate without its policy, and for the policy without its debate."""
+    if debate is None and gather.policy == "converge":
+        raise InvalidLimits("debate", "is needed by the policy converge: who criticises, and who proposes")
+    if debate is not None and gather.policy != "converge":
+        raise InvalidLimits("debate", f"is for the policy converge, not for {gather.policy}")
 
 
 class JobView(Struct, frozen=True, kw_only=True):
@@ -130,8 +178,8 @@ class JobView(Struct, frozen=True, kw_only=True):
 
     `upload_offset` is how many bytes of inputs are on disk: an upload goes on from there. `micro_dollars` None is
     unknown. `message` says why it ended early, if it did. `failures` counts failed items by reason, `errors` are the
-    first few in words. `answer` is the synthesis'. `usage` and `micro_dollars` are those of items, planner and
-    synthesis.
+    first few in words. `answer` is the synthesis', or a debate's last proposal. `usage` and `micro_dollars` are those
+    of items, planner and synthesis.
     """
 
     job: str
@@ -161,6 +209,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     stage: JobStage = "working"
     gather: GatherRequest = GatherRequest()
     answer: str = ""
+    debate: DebateRequest | None = None
 
 
 class JobList(Struct, frozen=True, kw_only=True):

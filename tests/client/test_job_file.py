@@ -103,7 +103,7 @@ def test_a_planned_job_needs_no_inputs_and_no_prompt(tmp_path: Path) -> None:
         ("workers = 0", "workers: must be at least 1, not 0"),
         (
             '[gather]\npolicy = "quorom"',
-            'gather.policy: must be one of "all", "deadline", "first", "quorum", "settle", not',
+            'gather.policy: must be one of "all", "converge", "deadline", "first", "quorum", "settle", not',
         ),
         ('[gather]\npolicy = "quorum"', "gather.count: is needed by the policy quorum"),
         ('[gather]\npolicy = "deadline"', "gather.seconds: is needed by the policy deadline"),

@@ -8,7 +8,7 @@ has to be repaired, every third worker fails, and the slowest ones never answer.
 
 import os
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import trio
 from agents.budget import Limits
 from agents.errors import Refused
 from agents.messages import Message, ModelReply, ModelRequest, Usage
-from agents.port import Flow, ModelPort, Priority
+from agents.port import Flow, ModelPort, Models, Priority
 from orchestrator.jobs.service import JobService
 from orchestrator.runs.service import RunService
 from orchestrator.store.base import Store
@@ -80,14 +80,16 @@ class _Port:
             await trio.sleep_forever()
         await trio.sleep(0.002 * number)
         if number % 3 == 0:
-            raise Refused("too hard", status=400, code="hard")
+            raise Refused("too hard", status=400, code=f"hard-{number}")  # one code in a row would stop the job
         return f"{number} is done"
 
 
 @asynccontextmanager
-async def daemon(data: Path, notes: Path) -> AsyncGenerator[tuple[JobService, Store], None]:
+async def daemon(
+    data: Path, notes: Path, request: JobRequest = REQUEST, models: Callable[[Path], Models] = NotedModel
+) -> AsyncGenerator[tuple[JobService, Store], None]:
     """Runs and jobs as a daemon starts them."""
-    model = NotedModel(notes)
+    model = models(notes)
     async with open_sqlite(data / "store.db") as store, trio.open_nursery() as nursery:
         runs = RunService(nursery, models=model, catalogue=lambda: CATALOGUE, store=store)
         jobs = JobService(nursery, data, runs=runs, catalogue=lambda: CATALOGUE, store=store)
@@ -95,7 +97,7 @@ async def daemon(data: Path, notes: Path) -> AsyncGenerator[tuple[JobService, St
         await jobs.open()
         await runs.resume_rest(jobs.going_on)
         if not jobs.list().jobs:
-            await jobs.create(REQUEST)
+            await jobs.create(request)
         yield jobs, store
         jobs.close()
         runs.close()

@@ -9,6 +9,8 @@ import trio.testing
 
 from agents.lifecycle import StopReason
 from agents.result import RunResult
+from orchestrator.jobs import losers
+from orchestrator.jobs.record import NEVER_BEGUN, JobLine
 from orchestrator.jobs.service import JobService
 from orchestrator.store.base import RunQuery
 from orchestrator.store.memory import MemoryStore
@@ -40,7 +42,7 @@ async def odd_ones_fail(request: RunRequest) -> RunResult:
 
 
 async def test_a_quorum_takes_its_losers_away_with_a_line_each(tmp_path: Path) -> None:
-    """When enough are done the job is done: runs under way are cancelled, and have their row in the table."""
+    """When enough are done the job is done: runs under way are cancelled, and every input has its row in the table."""
     async with open_sqlite(tmp_path / "store.db") as store:
         model = Model()
         async with daemon(tmp_path, store, model) as (_, jobs):
@@ -52,8 +54,10 @@ async def test_a_quorum_takes_its_losers_away_with_a_line_each(tmp_path: Path) -
         assert (view.phase, view.done, view.message) == ("done", QUICK, "9 items are done, and 9 are enough")
         assert view.failures == {"cancelled": view.failed}
         begun = {row.run for row in (await store.runs(RunQuery(job="j"))).rows}
-        assert begun == {f"j.{row.ordinal}" for row in rows}
-        assert len(begun) == view.done + view.failed
+        assert begun == {f"j.{row.ordinal}" for row in rows if not row.never_begun}
+        assert sorted(row.ordinal for row in rows) == [*range(1, 30)]
+        assert view.done + view.failed == 29 > len(begun)
+        assert {row.reason for row in rows if row.state == "failed"} == {"cancelled"}
         assert (await store.runs(RunQuery(job="j", open=True))).total == 0
         assert (view.cancelled, model.waiting) == (0, 0)
 
@@ -65,7 +69,9 @@ async def test_a_quorum_out_of_reach_closes_the_job_at_once(tmp_path: Path) -> N
         await service.create(replace(REQUEST, workers=1, gather=GatherRequest(policy="quorum", count=18)))
         await feed(service, "j", lines(range(1, 21)))
         view = await until_ended(service, "j")
-    assert (view.phase, view.done, view.failed) == ("failed", 2, 3)
+    assert (view.phase, view.done, view.failed) == ("failed", 2, 18)
+    assert view.failures == {"tool_error": 3, "cancelled": 15}
+    assert view.errors == tuple(f"in:{n}: it went wrong" for n in (1, 3, 5))
     assert view.message == "18 items have to be done, and no more than 17 of 20 can be"
     assert len(runs.asked) == 5
 
@@ -99,12 +105,51 @@ async def test_all_ends_with_the_first_failure_and_a_retry_may_succeed(tmp_path:
         await service.create(replace(REQUEST, workers=1, gather=GatherRequest(policy="all")))
         await feed(service, "j", lines([2, 4, 5, 6]))
         view = await until_ended(service, "j")
-        assert (view.phase, view.done, view.failed) == ("failed", 2, 1)
+        assert (view.phase, view.done, view.failed) == ("failed", 2, 2)
         assert view.message == "an item failed: in:5: it went wrong"
         runs.answer = instantly
         await service.retry("j")
         view = await until_ended(service, "j")
     assert (view.phase, view.done, view.failed, view.message) == ("done", 4, 0, "")
+
+
+@pytest.mark.parametrize("only_failed", [False, True])
+async def test_what_was_never_begun_is_cancelled_and_no_failure_to_try_again(tmp_path: Path, only_failed: bool) -> None:
+    """It has a row without rounds or usage; a retry runs it, unless only what failed is wanted."""
+    runs = FakeRuns(odd_ones_fail)
+    async with serving(tmp_path, runs) as service:
+        await service.create(replace(REQUEST, workers=1, gather=GatherRequest(policy="all")))
+        await feed(service, "j", lines([2, 3, 4, 6]))
+        await until_ended(service, "j")
+        rows = await read(service, "j")
+        assert [(row.ordinal, row.reason) for row in rows[2:]] == [(3, "cancelled"), (4, "cancelled")]
+        assert rows[3] == JobLine(4, "in:6", "failed", "cancelled", error=NEVER_BEGUN, micro_dollars=0)
+        runs.answer = instantly
+        await service.retry("j", only_failed=only_failed)
+        view = await until_ended(service, "j")
+    assert view.done == (2 if only_failed else 4)
+    assert len(runs.asked) == (3 if only_failed else 5)
+
+
+async def test_rows_that_a_daemon_left_out_are_written_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A daemon that ends among thousands of rows leaves the rest; each input has one row at the end."""
+    monkeypatch.setattr(losers, "TOGETHER", 10)
+    store = MemoryStore()
+    async with serving(tmp_path, FakeRuns(odd_ones_fail), store=store) as service:
+        await service.create(replace(REQUEST, workers=1, gather=GatherRequest(policy="all")))
+        await feed(service, "j", lines(range(1, 2001)))
+        await until(lambda: service.view("j").failed > 30)
+    assert service.view("j").phase == "interrupted"
+    assert service.view("j").failed < 2000
+    runs = FakeRuns()
+    async with serving(tmp_path, runs, store=store) as service:
+        view = await until_ended(service, "j")
+        rows = await read(service, "j")
+    assert (view.phase, view.failed, view.message) == ("failed", 2000, "an item failed: in:1: it went wrong")
+    assert [row.ordinal for row in rows] == [*range(1, 2001)]
+    assert not runs.asked
 
 
 async def test_the_deadline_counts_on_while_no_daemon_is_there(tmp_path: Path) -> None:
