@@ -133,6 +133,7 @@ class JobEntry:
             message=ending.message,
             cancelled=ending.cancelled,
             ended=now,
+            plan=self.work.plan,
             answer=self.work.answer,
             summary=self.work.table.summary(),
             events=events,

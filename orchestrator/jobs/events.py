@@ -73,12 +73,14 @@ class ItemFinished(_JobEvent, frozen=True, kw_only=True, tag="item_finished"):
 
 
 class StageEnded(_JobEvent, frozen=True, kw_only=True, tag="stage_ended"):
-    """The attempt's planner or its synthesis has ended, and cost so much. `answer` is the synthesis'."""
+    """The attempt's planner or its synthesis has ended, and cost so much. `answer` is the synthesis', `plan` what the
+    items' prompt says of the planner's."""
 
     stage: Literal["planning", "synthesis"]
     usage: Usage
     micro_dollars: int | None
     answer: str = ""
+    plan: str = ""
 
 
 class JobStopping(_JobEvent, frozen=True, kw_only=True, tag="job_stopping"):

@@ -61,7 +61,8 @@ class JobFold:
                 self._change(complete=True)
             case StageEnded():
                 self.table.pay_stage(event.stage, event.usage, event.micro_dollars)
-                self._change(**{"since": event.at} if event.stage == "planning" else {"answer": event.answer})
+                planned = {"since": event.at, **({"plan": event.plan} if event.plan else {})}
+                self._change(**planned if event.stage == "planning" else {"answer": event.answer})
             case JobStopping():
                 self.ending = event
                 self._change(phase="stopping", message=event.message)

@@ -10,9 +10,9 @@ from agents.errors import InvalidLimits
 from agents.port import Priority
 from orchestrator.catalogue import Catalogue
 from orchestrator.jobs.files import LARGEST_JOB_NAME
+from orchestrator.jobs.planner import item_template
 from orchestrator.jobs.record import JobRecord
 from orchestrator.jobs.synthesis import check_synthesis
-from orchestrator.jobs.template import Template
 from orchestrator.views.jobs import JobRequest
 from orchestrator.views.names import check_name
 from orchestrator.views.runs import PriorityName
@@ -56,7 +56,7 @@ def plan_job(request: JobRequest, catalogue: Catalogue, config: JobsConfig, now:
     if not 1 <= workers <= config.most_workers:
         raise InvalidLimits("workers", f"from 1 to {config.most_workers}, not {workers}")
     if request.debate is None:
-        Template(request.prompt)
+        item_template(request)
     elif not request.prompt.strip():
         raise InvalidLimits("prompt", "is what the debate is about, and is empty")
     if request.synthesis is not None:

@@ -65,11 +65,11 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     """`job.json`: what the job's log came to when this was written. Times are seconds since the epoch.
 
     Its events come behind number `behind`, and `events` is the number of the last one that this knows of; a log that
-    has gone on knows better. `attempt` rises with each retry. The job's budget was last granted at `granted_at`, for
-    `granted_attempt` and those after it. `received` and `upload_offset` say how many lines and bytes of inputs there
-    were; the file itself may be longer. Workers of the last attempt may run `since` then; `cancelled` items were begun
-    in it and taken away. `answer` is the synthesis', or a debate's last proposal. `summary` holds once the job has
-    ended.
+    has gone on knows better. `attempt` rises with each retry. The job's budget was last granted at `granted_at`,
+    for `granted_attempt` and those after it. `received` and `upload_offset` say how many lines and bytes of inputs
+    there were; the file itself may be longer. Workers of the last attempt may run `since` then; `cancelled` items
+    were begun in it and taken away. `plan` is what the items' prompt says of it, whichever attempt planned.
+    `answer` is the synthesis', or a debate's last proposal. `summary` holds once the job has ended.
     """
 
     format: int = FORMAT
@@ -91,6 +91,7 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     upload_offset: int = 0
     cancelled: int = 0
     message: str = ""
+    plan: str = ""
     answer: str = ""
     summary: JobSummary = JobSummary()
     behind: int = 0

@@ -276,5 +276,5 @@ class JobService:
 def _refuse_if_planned(entry: JobEntry) -> None:
     if entry.record.request.debate is not None:
         raise JobConflict(f"job {entry.job} is a debate about its prompt; nothing can be uploaded")
-    if entry.record.request.planner is not None:
+    if not entry.record.request.takes_inputs:
         raise JobConflict(f"job {entry.job} has a planner, which makes its inputs; nothing can be uploaded")

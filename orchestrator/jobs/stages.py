@@ -20,7 +20,7 @@ from agents.result import RunResult
 from orchestrator.jobs.budget import Grant
 from orchestrator.jobs.ending import Ending, may_go_on
 from orchestrator.jobs.events import InputsComplete, StageEnded
-from orchestrator.jobs.planner import MalformedPlan, planning_task, read_plan, repair_task
+from orchestrator.jobs.planner import MalformedPlan, as_inputs, as_list, planning_task, read_plan, repair_task
 from orchestrator.jobs.ports import RunsToEnd
 from orchestrator.jobs.record import PLAN, REPAIR, SYNTHESIS, JobRecord
 from orchestrator.jobs.results import ResultView
@@ -74,7 +74,7 @@ class Stages:
         planner, synthesis = self._record.request.planner, self._record.request.synthesis
         ending = Ending("interrupted")
         try:
-            if planner is not None and not self._spool.complete and not self._work.is_stopping:
+            if planner is not None and not self._planned(planner) and not self._work.is_stopping:
                 await self._plan(planner)
             self._work.enter("working")
             ending = await self._work.run()
@@ -86,24 +86,31 @@ class Stages:
             return _replace(_left(error), cancelled=ending.cancelled)
         return ending
 
+    def _planned(self, planner: PlannerRequest) -> bool:
+        return bool(self._work.plan) if planner.to == "prompt" else self._spool.complete
+
     async def _plan(self, planner: PlannerRequest) -> None:
         self._work.enter("planning")
         record = self._record
         first = record.asking(record.beside(PLAN), planning_task(planner), planner.who)
         results = [await self._ask(first, self._grant.items)]
         try:
-            data = _subtasks(results[0], planner)
+            subtasks = _subtasks(results[0], planner)
         except MalformedPlan as error:
             second = _replace(record.asking(record.beside(REPAIR), repair_task(error.message)), session=first.run)
             results.append(await self._ask(_replace(second, who=first.who), self._grant.items))
             try:
-                data = _subtasks(results[1], planner)
+                subtasks = _subtasks(results[1], planner)
             except MalformedPlan as again:
                 await self._pay("planning", results)
                 message = f"{StopReason.MALFORMED_OUTPUT.value}: the planner's answer cannot be used: {again.message}"
                 raise _Ends(Ending("failed", message)) from again
-        await self._pay("planning", results)
-        await self._keep_inputs(data)
+        if planner.to == "inputs":
+            await self._pay("planning", results)
+            await self._keep_inputs(as_inputs(subtasks))
+        else:
+            self._work.plan = as_list(subtasks)
+            await self._pay("planning", results, plan=self._work.plan)
 
     async def _keep_inputs(self, data: bytes) -> None:
         """All inputs are on disk afterwards, and complete; a part of them may be from an earlier daemon."""
@@ -150,7 +157,12 @@ class Stages:
         raise _Ends(work.stopping or Ending("interrupted", f"run {request.run} was taken away"))
 
     async def _pay(
-        self, stage: Literal["planning", "synthesis"], results: Sequence[RunResult], *, answer: str = ""
+        self,
+        stage: Literal["planning", "synthesis"],
+        results: Sequence[RunResult],
+        *,
+        answer: str = "",
+        plan: str = "",
     ) -> None:
         """Keeps that the stage is over and what it cost, unless an earlier daemon has."""
         work = self._work
@@ -163,6 +175,7 @@ class Stages:
             usage=sum((result.usage for result in results), Usage()),
             micro_dollars=None if None in costs else sum(cost or 0 for cost in costs),
             answer=answer,
+            plan=plan,
         )
         with trio.CancelScope(shield=True):
             await work.append(event, then=lambda: work.table.pay_stage(stage, event.usage, event.micro_dollars))
@@ -170,7 +183,7 @@ class Stages:
             work.gathering.since = event.at
 
 
-def _subtasks(result: RunResult, planner: PlannerRequest) -> bytes:
+def _subtasks(result: RunResult, planner: PlannerRequest) -> list[str]:
     """Raises `MalformedPlan`, and `_Ends` where there is no answer."""
     if not result.ok:
         raise _Ends(Ending("failed", f"the planner failed: {result.message or result.reason.value}"))

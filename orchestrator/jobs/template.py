@@ -49,6 +49,19 @@ class Template:
     def __repr__(self) -> str:
         return f"<Template {', '.join(sorted(self.names))}>"
 
+    def saying(self, name: str, text: str) -> "Template":
+        """This one with a text for a name, the same for all items. Raises `TemplateError`."""
+        if name not in self.names:
+            raise TemplateError(f"the prompt does not name {{{name}}}")
+        made = object.__new__(Template)
+        made._parts = tuple((literal + text, "") if part == name else (literal, part) for literal, part in self._parts)
+        made.names = self.names - {name}
+        if not made.names:
+            raise TemplateError(
+                f"the prompt uses nothing of its input beside {{{name}}}: put {{text}} or a {{field}} into it"
+            )
+        return made
+
     def check(self, fields: Mapping[str, Any], origin: str) -> None:
         """Raises `TemplateError` if an item with these fields cannot fill the template."""
         missing = sorted(name for name in self.names if name not in fields and name != "origin")

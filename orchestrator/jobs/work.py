@@ -37,6 +37,7 @@ from orchestrator.jobs.item_runs import Watched
 from orchestrator.jobs.job import ItemResult, Job, JobSpec, item_failed
 from orchestrator.jobs.log import JobLog
 from orchestrator.jobs.losers import Losers
+from orchestrator.jobs.planner import item_template
 from orchestrator.jobs.ports import RunsToEnd
 from orchestrator.jobs.projection import ResultFile
 from orchestrator.jobs.record import JobLine, JobRecord
@@ -45,7 +46,6 @@ from orchestrator.jobs.rounds import QUESTION, Rounds, read_rounds
 from orchestrator.jobs.spool import InputSpool
 from orchestrator.jobs.table import ResultTable
 from orchestrator.jobs.tail import InputTail
-from orchestrator.jobs.template import Template
 from orchestrator.jobs.writing import Ended, LineWriter
 from orchestrator.store.base import Store
 from orchestrator.store.errors import StoreError
@@ -59,7 +59,7 @@ _log = structlog.get_logger("headrace.jobs")
 class JobWork:
     """One attempt. Call `run` once; the rest may be used while it runs. `left` are runs that it left open.
 
-    `beside` holds the run of its planner or its synthesis, and `summed_up` is what that wrote.
+    `beside` holds the run of its planner or its synthesis, and `plan` and `summed_up` are what those wrote.
     """
 
     def __init__(
@@ -84,6 +84,7 @@ class JobWork:
         self.left: set[str] = set()
         self.stopping: Ending | None = None
         self.stage: JobStage = "working"
+        self.plan = record.plan
         self.summed_up = ""
         self.beside = trio.CancelScope()
         self.gathering = Gathering(record, spool, table, wall, self._close)
@@ -187,7 +188,7 @@ class JobWork:
             self._writer = self._lines(files)
             spec = JobSpec(
                 record.job,
-                Template(record.request.prompt) if self._rounds is None else QUESTION,
+                item_template(record.request, self.plan) if self._rounds is None else QUESTION,
                 workers=record.workers,
                 ordered=record.request.ordered,
                 fail_fast=record.request.fail_fast,

@@ -27,12 +27,16 @@ MOST_SUBTASKS = 1000
 MOST_DEBATE_ROUNDS = 200
 
 JobStage = Literal["planning", "working", "synthesis", "ended"]
-"""What a job is at: its planner makes the inputs, workers run them, the synthesis writes the answer, or none of it."""
+"""What a job is at: its planner makes the plan, workers run them, the synthesis writes the answer, or none of it."""
 
 GatherPolicy = Literal["all", "settle", "quorum", "first", "deadline", "converge"]
 """When a job has enough: `settle` when every item has ended, `all` so too but its first failure stops the rest,
 `quorum` when `count` are done, `first` when `count` have ended whether done or failed, `deadline` after `seconds`,
 `converge` when a debate brings nothing new any more."""
+
+
+PlanGoes = Literal["inputs", "prompt"]
+"""What a plan is: the inputs of its job, or a part of the prompt for all of them."""
 
 
 class InputLine(Struct, frozen=True, omit_defaults=True):
@@ -71,14 +75,16 @@ class GatherRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class PlannerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who makes the job's inputs: a run that answers `task` with a list of 1 to `most` subtasks, an input {text} each.
+    """Who plans the job: a run that answers `task` with a list of 1 to `most` subtasks.
 
-    `who` None is whoever works at the items. Raises `InvalidLimits`, naming the field.
+    They go `to` the job's inputs, a {text} each, or to the prompt of its items, where {plan} stands for all of them as
+    a numbered list. `who` None is whoever works at the items. Raises `InvalidLimits`, naming the field.
     """
 
     task: str
     who: AgentChoice | None = None
     most: int = 20
+    to: PlanGoes = "inputs"
 
     def __post_init__(self) -> None:
         if not self.task.strip():
@@ -127,8 +133,8 @@ class JobRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     `job` is an id of the client's own choice. `workers` bounds its live runs, None is the daemon's default; `weight`
     is its part of the tenant's service against the tenant's other jobs. `budget` is shared by all its runs.
-    With a `planner` no inputs are uploaded, and with a `debate` neither: that is what the policy converge is for, and
-    `prompt` is then its subject, word for word. Raises `InvalidLimits`, naming the field.
+    With a `planner` whose plan is the inputs none are uploaded, and with a `debate` neither: that is what the policy
+    converge is for, and `prompt` is then its subject, word for word. Raises `InvalidLimits`, naming the field.
     """
 
     prompt: str
@@ -157,7 +163,7 @@ class JobRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @property
     def takes_inputs(self) -> bool:
         """Whether its inputs are uploaded."""
-        return self.planner is None and self.debate is None
+        return self.debate is None and (self.planner is None or self.planner.to == "prompt")
 
     @property
     def first(self) -> AgentChoice:

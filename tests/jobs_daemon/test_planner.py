@@ -14,7 +14,8 @@ from agents.lifecycle import StopReason
 from agents.messages import Usage
 from agents.result import RunResult
 from orchestrator.jobs.errors import JobConflict
-from orchestrator.jobs.planner import MalformedPlan, read_plan
+from orchestrator.jobs.planner import MalformedPlan, as_inputs, as_list, item_template, read_plan
+from orchestrator.jobs.template import TemplateError
 from orchestrator.store.memory import MemoryStore
 from orchestrator.views.jobs import InputLine, PlannerRequest
 from orchestrator.views.runs import AgentChoice, RunRequest
@@ -152,6 +153,90 @@ async def test_the_next_daemon_neither_plans_nor_pays_again(tmp_path: Path) -> N
     assert set(runs.charged) == {"j.2", "j.plan", "j.plan-repair"}
 
 
+IN_PROMPT = replace(REQUEST, prompt="{plan} | {text}", planner=PlannerRequest(task="plan it", most=5, to="prompt"))
+
+
+async def test_a_plan_in_the_prompt_is_made_before_any_worker_begins(tmp_path: Path) -> None:
+    """Inputs are uploaded meanwhile, and each item's prompt has the whole plan as a numbered list."""
+    planned = trio.Event()
+
+    async def slowly(request: RunRequest) -> RunResult:
+        if request.run == "j.plan":
+            await planned.wait()
+        return await planner(PLAN)(request)
+
+    runs = FakeRuns(slowly)
+    async with serving(tmp_path, runs) as service:
+        await service.create(IN_PROMPT)
+        await upload(service, "j", lines([7, 8]))
+        await service.complete("j")
+        assert service.view("j").stage == "planning"
+        assert [request.run for request in runs.asked] == ["j.plan"]
+        planned.set()
+        view = await until_ended(service, "j")
+    assert (view.phase, view.done, view.usage.output) == ("done", 2, 15)
+    assert sorted(request.task for request in runs.asked[1:]) == ["1. one\n2. two | 7", "1. one\n2. two | 8"]
+
+
+async def test_a_plan_in_the_prompt_is_repaired_once_and_kept_for_retries(tmp_path: Path) -> None:
+    """Two answers that are no plan fail the job before any item; a plan that there is, every attempt goes by."""
+    runs = FakeRuns(planner("no", "no", "no", PLAN))
+    async with serving(tmp_path, runs) as service:
+        await service.create(IN_PROMPT)
+        await upload(service, "j", lines([7]))
+        view = await until_ended(service, "j")
+        assert (view.phase, view.done + view.failed) == ("failed", 0)
+        assert view.message.startswith("malformed_output: the planner's answer cannot be used")
+        await service.retry("j")
+        await until(lambda: service.view("j").done == 1)
+        await service.cancel("j")
+        await until_ended(service, "j")
+        await service.retry("j")
+        await upload(service, "j", lines([8]))
+        await service.complete("j")
+        view = await until_ended(service, "j")
+    assert (view.phase, view.done) == ("done", 2)
+    names = ["j.plan", "j.plan-repair", "j.plan.2", "j.plan-repair.2", "j.1.2", "j.2.3"]
+    assert [request.run for request in runs.asked] == names
+    assert runs.asked[-1].task == "1. one\n2. two | 8"
+
+
+async def test_the_next_daemon_goes_by_the_plan_there_is(tmp_path: Path) -> None:
+    """A plan outlives its daemon, and is neither made nor paid again."""
+
+    async def second_waits(request: RunRequest) -> RunResult:
+        if request.run == "j.2":
+            await trio.sleep_forever()
+        return await planner(PLAN)(request)
+
+    store, runs = MemoryStore(), LoggedRuns(second_waits)
+    async with serving(tmp_path, runs, store=store) as service:
+        await service.create(IN_PROMPT)
+        await upload(service, "j", lines([7, 8]))
+        await until(lambda: service.view("j").done == 1 and runs.ran[-1] == "j.2")
+    runs.answer, runs.ended = instantly, {}
+    async with serving(tmp_path, runs, store=store) as service:
+        await service.complete("j")
+        view = await until_ended(service, "j")
+    assert (view.phase, view.done, view.usage.output) == ("done", 2, 15)
+    assert runs.ran == ["j.plan", "j.1", "j.2", "j.2"]
+    assert runs.asked[-1].task == "1. one\n2. two | 8"
+
+
+@pytest.mark.parametrize("prompt", ["{text}", "{plan}", "plan: {{plan}} {text}"])
+async def test_a_prompt_has_to_name_its_plan_and_its_input(tmp_path: Path, prompt: str) -> None:
+    """A plan that nobody would read, or a prompt that is the same for all items, is refused."""
+    async with serving(tmp_path) as service:
+        with pytest.raises(TemplateError, match="plan"):
+            await service.create(replace(IN_PROMPT, prompt=prompt))
+
+
+def test_a_plan_is_never_read_as_a_template() -> None:
+    """Braces that a planner writes are text."""
+    filled = item_template(IN_PROMPT, as_list(["{text}", "{{x}}"])).fill({"text": "t"}, "o")
+    assert filled == "1. {text}\n2. {{x}} | t"
+
+
 texts = st.lists(st.text(min_size=1).filter(lambda text: bool(text.strip())), max_size=8)
 
 
@@ -163,7 +248,8 @@ def test_a_list_in_bounds_is_read_word_for_word(texts: list[str]) -> None:
         with pytest.raises(MalformedPlan, match="1 to 5 are wanted"):
             read_plan(answer, 5)
         return
-    found = [msgspec.json.decode(line, type=InputLine) for line in read_plan(answer, 5).splitlines()]
+    assert read_plan(answer, 5) == texts
+    found = [msgspec.json.decode(line, type=InputLine) for line in as_inputs(texts).splitlines()]
     assert [line.fields["text"] for line in found] == texts
 
 
