@@ -1,7 +1,5 @@
 """What `headrace worker` does, from what it was told to an exit code."""
 
-from typing import Final
-
 import trio
 
 from agents.errors import HeadraceError
@@ -17,8 +15,6 @@ from orchestrator.instruments.log import configure_logging
 from orchestrator.worker.config import WorkerConfig
 from orchestrator.worker.link import PatienceOver
 from orchestrator.worker.worker import Worker
-
-NOT_FOUND: Final = 404
 
 
 async def work(config: WorkerConfig, ending: SignalEnd) -> int:
@@ -52,8 +48,6 @@ def _fail(error: HeadraceError) -> int:
     message = clean(error.message)
     if isinstance(error, Refusal) and error.status == UNAUTHORIZED:
         message += f"; {GET_A_KEY}, and name it with --key-env"
-    elif isinstance(error, Refusal) and error.status == NOT_FOUND:
-        message = f'the daemon has no workers: its configuration needs [pool] kind = "workers" ({message})'
     complain(message)
     return BACKEND if isinstance(error, PatienceOver) else exit_code(error)
 
@@ -65,7 +59,9 @@ class _End:
         self._worker = worker
 
     def end(self, signal_name: str) -> None:
-        say(f"{signal_name}: leaving {self._worker.runs} runs, once more to leave them at once")
+        count = self._worker.runs
+        runs = "1 run" if count == 1 else f"{count} runs"
+        say(f"{signal_name}: leaving {runs}, once more to leave at once")
         self._worker.end()
 
     def hurry(self) -> None:

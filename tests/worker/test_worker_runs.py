@@ -363,3 +363,17 @@ def test_what_a_worker_may_be_told() -> None:
         WorkerConfig(daemons=())
     with pytest.raises(BadAddress):
         WorkerConfig(daemons=("x",))
+
+
+async def test_a_daemon_without_a_pool_refuses_workers(autojump_clock: Clock) -> None:
+    """The worker ends with what the daemon says, and does not try for ever."""
+    from orchestrator.api.worker_services import NO_WORKERS
+    from orchestrator.client.errors import Refusal
+
+    async with place() as here:
+        here.transport.serve(NO_WORKERS)
+        with pytest.RaisesGroup(pytest.RaisesExc(Refusal, match="drives its runs itself")):
+            async with trio.open_nursery() as nursery:
+                here.nursery = nursery
+                await here.worker(wait=False)
+        assert trio.current_time() < 1
