@@ -1,10 +1,12 @@
 """A run service whose pool is worker processes, opened as the suite for runtimes wants it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol
 
 import trio
 
+from agents.budget import Scope
 from agents.runtime import Runtime
 from agents.runtime_material import Material, Subject
 from agents.tools import BaseTool
@@ -23,11 +25,25 @@ from tests.worker.pool_wire import URL, PoolTransport
 LEASE = 3.0
 
 
+class Serves(Protocol):
+    """Where a pool is found, or none."""
+
+    def serve(self, pool: Pool | None) -> None: ...
+
+
 class Process:
     """A run service and its pool over a store, until it is killed: from then on nothing of it reaches the store."""
 
-    def __init__(self, store: MemoryStore, material: Material, transport: PoolTransport, lease: float = LEASE) -> None:
+    def __init__(
+        self,
+        store: MemoryStore,
+        material: Material,
+        transport: Serves,
+        lease: float = LEASE,
+        parent: Callable[[str], Scope | None] = lambda tenant: None,
+    ) -> None:
         self._material = material
+        self._parent = parent
         self._transport = transport
         self._lease = lease
         self._link = Link(store)
@@ -48,6 +64,7 @@ class Process:
                     store=self._link,  # type: ignore[arg-type]
                     wall=wall,
                     pool=pool,
+                    parent=self._parent,
                 )
                 await service.recover()
                 await service.resume_rest()
