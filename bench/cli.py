@@ -2,6 +2,7 @@
 
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Final
 from urllib.parse import urlsplit
@@ -17,7 +18,11 @@ from bench.gateway import CONNECTIONS, measure_gateway
 from bench.gateway_table import requests_table, streams_table
 from bench.load import SIZES, LoadReport, measure
 from bench.paced import measure_streams
+from bench.pool import POOLS, measure_pool
+from bench.pool_table import pool_table
 from bench.processes import NotStarted, ended_by_signals
+from bench.ray_local import local_cluster
+from orchestrator.client.errors import ClientError
 from orchestrator.store.errors import StoreError
 
 _TEMPORARY: Final = Path(tempfile.gettempdir())
@@ -211,6 +216,60 @@ def durable(
     for table in tables(report):
         console.print(table)
     console.print(f"{folder} is on {report.disk.file_system}; a sync there costs {report.disk.sync_us:.0f} us")
+
+
+@app.command(
+    epilog="""\b
+Examples:
+  headrace-bench pool
+  headrace-bench pool --ray --json > pool.json
+  headrace-bench pool --pools local,ray --cluster 10.0.0.1:6379
+"""
+)
+def pool(
+    runs: Annotated[int, typer.Option(min=1, max=100_000, help="Runs of each job.")] = 400,
+    calls: Annotated[int, typer.Option(min=1, max=100, help="Model calls of each run.")] = 3,
+    pools: Annotated[
+        str | None, typer.Option(help=f"Which of {', '.join(POOLS)}, with commas; local is always one.")
+    ] = None,
+    ray: Annotated[
+        bool, typer.Option("--ray", help="Start a small Ray cluster here, and measure ray as well.")
+    ] = False,
+    cluster: Annotated[str, typer.Option(help="The address of a Ray cluster that runs already, for ray.")] = "",
+    repeats: Annotated[int, typer.Option(min=1, max=100, help="Repeats; the median counts.")] = 3,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON list instead of a table.")] = False,
+) -> None:
+    """What it costs that worker processes drive runs, against the daemon that drives them itself.
+
+    Exit codes: 0 measured; 1 something did not start, or failed; 2 wrong usage.
+    """
+    wanted = [name.strip() for name in (pools or "local,workers").split(",")]
+    unknown = sorted(set(wanted) - set(POOLS))
+    if unknown:
+        raise typer.BadParameter(f"there is no pool {', '.join(unknown)}; there are: {', '.join(POOLS)}")
+    chosen = [name for name in POOLS if name in {"local", *wanted, *(["ray"] if ray or cluster else [])}]
+    if "ray" in chosen and not (ray or cluster):
+        raise typer.BadParameter("ray needs --ray, which starts a small cluster here, or --cluster ADDRESS")
+    note = Console(stderr=True, highlight=False)
+    try:
+        with ended_by_signals(), ExitStack() as stack:
+            if "ray" in chosen and not cluster:
+                cluster = stack.enter_context(local_cluster()).address
+            results = measure_pool(
+                chosen,
+                runs=runs,
+                calls=calls,
+                repeats=repeats,
+                cluster=cluster,
+                on_progress=lambda line: note.print(line, style="dim", markup=False),
+            )
+    except (NotStarted, OSError, ClientError) as error:
+        note.print(f"headrace-bench: {error}", style="red", markup=False)
+        raise typer.Exit(1) from None
+    if json:
+        sys.stdout.write(msgspec.json.encode(results).decode() + "\n")
+    else:
+        Console().print(pool_table(results))
 
 
 def main() -> None:

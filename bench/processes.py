@@ -14,6 +14,9 @@ from typing import Final
 STARTS_WITHIN: Final = 30.0
 """Seconds in which a process must say where it listens."""
 
+HEADRACE: Final = ("-c", "from orchestrator.cli.app import main; main()")
+"""Arguments of Python that are the command `headrace`."""
+
 _POLL: Final = 0.02
 
 
@@ -34,24 +37,27 @@ def ended_by_signals() -> Iterator[None]:
 @contextmanager
 def stub(rate: float = 0.0) -> Iterator[str]:
     """The stub in a process of its own for as long as the block; its base URL."""
-    with _running(["-m", "bench.stub", "--rate", str(rate)], r"(http://\S+/v1)", Path.cwd()) as url:
+    with running(["-m", "bench.stub", "--rate", str(rate)], r"(http://\S+/v1)", Path.cwd()) as url:
         yield url
 
 
 @contextmanager
 def daemon(upstream: str, *, concurrency: int) -> Iterator[str]:
     """`headrace serve` before `upstream` for as long as the block; the base URL of its gateway."""
-    command = ["-c", "from orchestrator.cli.app import main; main()", "serve", "--upstream", upstream]
+    command = [*HEADRACE, "serve", "--upstream", upstream]
     options = ["--concurrency", str(concurrency), "--port", "0", "--drain-seconds", "0", "--log-level", "warning"]
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
         options += ["--data-dir", f"{folder}/data"]
-        with _running([*command, *options], r"serves (http://[^\s,]+)", Path(folder)) as url:
+        with running([*command, *options], r"serves (http://[^\s,]+)", Path(folder)) as url:
             yield url.rstrip("/") + "/v1"
 
 
 @contextmanager
-def _running(arguments: Sequence[str], says: str, folder: Path) -> Iterator[str]:
-    """A Python process that says `says` on either of its streams, and the first group of what it said."""
+def running(arguments: Sequence[str], says: str, folder: Path) -> Iterator[str]:
+    """A Python process that says `says` on either of its streams, and the first group of what it said.
+
+    Raises `NotStarted`.
+    """
     with tempfile.NamedTemporaryFile(prefix="headrace-bench-") as output:
         process = subprocess.Popen(
             [sys.executable, *arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=folder
