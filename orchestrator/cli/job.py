@@ -15,10 +15,24 @@ from orchestrator.cli.job_command import start_job
 from orchestrator.cli.job_dry_run import foretell
 from orchestrator.cli.job_file import NO_FILE, JobPlan, read_job_file
 from orchestrator.cli.job_merge import lay_under, the_prompt, who_works
-from orchestrator.cli.job_options import JobOptions, read_price, read_prompt
+from orchestrator.cli.job_options import DAEMON_ONLY, EMBEDDED_ONLY, JobOptions, read_price, read_prompt
 from orchestrator.cli.job_remote import RemoteJob, start_remote
+from orchestrator.cli.job_stages import (
+    Count,
+    Deadline,
+    Gather,
+    Most,
+    Plan,
+    Planner,
+    PlanTo,
+    Share,
+    Synthesis,
+    Synthesizer,
+    gather_of,
+    planner_of,
+    synthesis_of,
+)
 from orchestrator.cli.options import (
-    BACKEND_OPTIONS,
     Backend,
     BaseUrl,
     Concurrency,
@@ -41,7 +55,7 @@ from orchestrator.cli.options import (
     refuse,
 )
 from orchestrator.client.wire import DEFAULT_URL
-from orchestrator.jobs.template import Template
+from orchestrator.jobs.planner import item_template
 from orchestrator.views.jobs import JobRequest
 from orchestrator.views.names import check_name
 
@@ -53,23 +67,10 @@ Examples:
   headrace job start -i letters.jsonl --prompt 'Summarise: {text}' -o out.jsonl
   headrace job start -i letters/ --prompt-file task.txt --agent clerk --name letters --detach
   tail -f inbox.jsonl | headrace job start -i - --prompt '{text}' | jq -r .value
+  headrace job start --plan 'List the risks of ...' --synthesis 'Sum up: {results}' --gather quorum --count 8
   headrace job start -i in.jsonl --prompt '{text}' --tenant web --weight 2 --dollars 5 -o out.jsonl
   headrace job start -i in.jsonl --prompt '{text}' -o out.jsonl --embedded --backend local
 """
-
-EMBEDDED_ONLY: Final = (*BACKEND_OPTIONS, "grace", "verbose", "log_json", "metrics")
-DAEMON_ONLY: Final = (
-    "file",
-    "dry_run",
-    "url",
-    "agent",
-    "weight",
-    "detach",
-    "no_wait",
-    "max_tokens_total",
-    "dollars",
-    "timeout",
-)
 
 WORKERS: Final = 64
 MAX_TOKENS: Final = 1024
@@ -129,6 +130,16 @@ def start(
     dollars: Dollars = None,
     timeout: Timeout = None,
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first item that fails.")] = False,
+    gather: Gather = None,
+    count: Count = None,
+    deadline: Deadline = None,
+    plan: Plan = None,
+    planner: Planner = None,
+    most: Most = None,
+    plan_to: PlanTo = None,
+    synthesis: Synthesis = None,
+    synthesizer: Synthesizer = None,
+    share: Share = None,
     json: Annotated[
         bool, typer.Option("--json", help="End with the summary as one JSON object, on stdout if results go to a file.")
     ] = False,
@@ -179,10 +190,9 @@ def start(
     path = None if output == "-" else Path(output)
     if not embedded:
         refuse(context, EMBEDDED_ONLY, "only with --embedded; a daemon's backends are in its configuration")
-        text = read_prompt(*the_prompt(context, prompt, prompt_file))
-        plan = file or NO_FILE
-        if input and plan.planner is not None:
-            raise WrongOption("--input: the job's planner makes its inputs; give none")
+        base = file or NO_FILE
+        plans = planner_of(base.planner, task=plan, agent=planner, most=most, to=plan_to)
+        text = read_prompt(*the_prompt(context, prompt, prompt_file, plans))
         request = JobRequest(
             prompt=text,
             who=who_works(
@@ -203,20 +213,24 @@ def start(
             ordered=ordered,
             fail_fast=fail_fast,
             budget=budget(
-                rounds=plan.budget.rounds,
-                tool_calls=plan.budget.tool_calls,
+                rounds=base.budget.rounds,
+                tool_calls=base.budget.tool_calls,
                 tokens=max_tokens_total,
                 dollars=dollars,
                 timeout=timeout,
             ),
-            gather=plan.gather,
-            planner=plan.planner,
-            synthesis=plan.synthesis,
+            gather=gather_of(base.gather, policy=gather, count=count, deadline=deadline),
+            planner=plans,
+            synthesis=synthesis_of(base.synthesis, prompt=synthesis, agent=synthesizer, share=share),
+            debate=base.debate,
         )
+        if input and not request.takes_inputs:
+            why = "the job's planner makes its inputs" if request.debate is None else "a debate is about its prompt"
+            raise WrongOption(f"--input: {why}; give none")
         remote = RemoteJob(
             url=url,
             request=request,
-            template=Template(text),
+            template=None if request.debate is not None else item_template(request),
             inputs=tuple(input or ()),
             input_format=input_format,
             output=path,

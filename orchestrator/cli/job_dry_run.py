@@ -22,7 +22,7 @@ def foretell(options: RemoteJob) -> int:
     """Reads the inputs, asks the daemon for its limits and prices, prints what follows, and returns the exit code."""
 
     async def work(client: Client, ending: SignalEnd) -> int:
-        volume = Volume(0, 0) if options.request.planner is not None else await measure(options)
+        volume = await measure(options) if options.request.takes_inputs else Volume(0, 0)
         foretold = estimate(options.request, volume, await client.capabilities(), await client.queue())
         if options.json:
             print_json(foretold)
@@ -35,6 +35,7 @@ def foretell(options: RemoteJob) -> int:
 
 async def measure(options: RemoteJob) -> Volume:
     """Reads all inputs, one at a time. Raises `InputError` and `TemplateError` as a start would."""
+    assert options.template is not None
     sources = check_sources(options.inputs, options.input_format, skip=options.output)
     stream = InputStream(sources, options.input_format, skip=options.output)
     items = size = unreadable = 0

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agents.errors import UnknownModel
 from agents.money import MILLION
@@ -16,7 +17,7 @@ from orchestrator.catalogue import ANY_MODEL
 from orchestrator.cli.render import many
 from orchestrator.config.problems import no_such
 from orchestrator.policy.estimate import MESSAGE_TOKENS, PRIOR_RATIO
-from orchestrator.views.jobs import JobRequest
+from orchestrator.views.jobs import DebateRequest, JobRequest
 from orchestrator.views.queue import BackendView, CapabilitiesView, ModelFacts, QueueView
 from orchestrator.views.runs import AgentChoice
 
@@ -81,11 +82,16 @@ def estimate(request: JobRequest, volume: Volume, known: CapabilitiesView, queue
 
 
 def parts_of(request: JobRequest, volume: Volume, known: CapabilitiesView) -> Sequence[Part]:
-    """The planner's call, those of the items, and the synthesis'."""
+    """The planner's call, those of the items, and the synthesis'; or those of a debate's rounds."""
+    if request.debate is not None:
+        return _debate(request, request.debate, known)
     parts, items, bytes_ = list[Part](), volume.items, volume.prompt_bytes
     if request.planner is not None:
-        items = request.planner.most
-        bytes_ = items * (len(request.prompt.encode()) + SUBTASK_BYTES)
+        if request.planner.to == "inputs":
+            items = request.planner.most
+            bytes_ = items * (len(request.prompt.encode()) + SUBTASK_BYTES)
+        else:
+            bytes_ += items * request.planner.most * SUBTASK_BYTES
         parts.append(_part(request.planner.who or request.who, 1, len(request.planner.task.encode()), known))
     work = _part(request.who, items, bytes_, known)
     parts.append(work)
@@ -93,6 +99,17 @@ def parts_of(request: JobRequest, volume: Volume, known: CapabilitiesView) -> Se
         last = _part(request.synthesis.who or request.who, 1, len(request.synthesis.prompt.encode()), known)
         parts.append(Part(last.model, last.facts, 1, last.input + work.output, last.output))
     return parts
+
+
+def _debate(request: JobRequest, debate: DebateRequest, known: CapabilitiesView) -> Sequence[Part]:
+    """The proposer has every other round, and critics share the rest; each round may read all that were before it."""
+    rounds, size = debate.most_rounds, len(request.prompt.encode())
+    shares = [(request.first, rounds - rounds // 2)]
+    for number, critic in enumerate(debate.critics):
+        shares.append((critic, (rounds // 2 + number) // len(debate.critics)))
+    parts = [_part(who, calls, calls * size, known) for who, calls in shares if calls]
+    said = sum(part.output for part in parts) * (rounds - 1) // (2 * rounds)
+    return [replace(part, input=part.input + part.calls * said) for part in parts]
 
 
 def _part(who: AgentChoice, calls: int, prompt_bytes: int, known: CapabilitiesView) -> Part:
@@ -169,7 +186,8 @@ def _stops(
 def _assumptions(
     request: JobRequest, volume: Volume, known: CapabilitiesView, parts: Sequence[Part], queue: QueueView
 ) -> Iterator[str]:
-    yield f"one call for each {'subtask' if request.planner else 'input'}, and none is tried again"
+    of = "round" if request.debate is not None else "input" if request.takes_inputs else "subtask"
+    yield f"one call for each {of}, and none is tried again"
     tools = sum(known.agent_facts[name].tools for name in _agents(request))
     if tools:
         yield "an agent with tools makes a call more for each round of them, which is not in these numbers"
@@ -178,7 +196,9 @@ def _assumptions(
         yield f"the planner makes {many(request.planner.most, 'subtask')}, as many as it may, of {SUBTASK_BYTES} bytes"
     if volume.unreadable:
         yield f"{many(volume.unreadable, 'input')} cannot be read, and will have failed without a call"
-    if request.gather.policy != "settle":
+    if request.debate is not None:
+        yield f"the debate has all its {request.debate.most_rounds} rounds, and each reads all that was said before"
+    elif request.gather.policy != "settle":
         yield f"the job runs all its items, though {request.gather.policy} may close it before"
     mine = {part.facts.backends[0] for part in parts if part.facts.backends}
     here = [backend for backend in queue.backends if backend.name in mine]
@@ -192,4 +212,5 @@ def _assumptions(
 def _agents(request: JobRequest) -> set[str]:
     """The agents by name that take part."""
     others = [part.who for part in (request.planner, request.synthesis) if part is not None and part.who is not None]
-    return {who.agent for who in (request.who, *others) if who.agent}
+    critics = () if request.debate is None else request.debate.critics
+    return {who.agent for who in (request.first, *others, *critics) if who.agent}

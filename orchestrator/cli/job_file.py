@@ -10,16 +10,22 @@ sums it up.
     [budget]                               # tokens, dollars, timeout, rounds, tool_calls
     dollars = 5.0
 
-    [gather]                               # policy: all, settle, quorum, first, deadline
+    [gather]                               # policy: all, settle, quorum, first, deadline, converge
     policy = "quorum"
     count = 10
 
     [planner]                              # makes the inputs, a {text} each
     task = "List what is to be looked at ..."
     most = 20
+    to = "inputs"                          # or "prompt": the plan is {plan} in the prompt for given inputs
 
     [synthesis]
     prompt = "What follows from these? {results}"
+
+    [debate]                               # for policy = "converge": the prompt is what it is about, word for word
+    most_rounds = 24
+    proposer = { agent = "author" }        # or model, system, ...; without it whoever the job asks for
+    critics = [{ agent = "correctness" }, { agent = "interfaces" }]
 
 Paths are relative to the folder of the file. What is wrong is told with its path, all of it at once.
 """
@@ -38,13 +44,17 @@ from orchestrator.config.numbers import Count, Positive
 from orchestrator.config.problems import ConfigError
 from orchestrator.config.reader import Reader
 from orchestrator.jobs.inputs import InputFormat
-from orchestrator.views.jobs import GatherRequest, PlannerRequest, SynthesisRequest
+from orchestrator.views.jobs import (
+    DebateRequest,
+    GatherRequest,
+    PlanGoes,
+    PlannerRequest,
+    SynthesisRequest,
+    check_debate,
+)
 from orchestrator.views.runs import AgentChoice, PriorityName
 
 OF_A_PLAIN_AGENT: Final = ("model", "system", "max_tokens", "temperature", "seed")
-PLANNED_PROMPT: Final = "{text}"
-"""The prompt of a planned job that has none: a subtask says itself what is to be done."""
-
 Who = Annotated[AgentChoice, Meta(extra={"flat": ()})]
 
 
@@ -54,12 +64,13 @@ class PlannerTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     task: str
     who: Who = AgentChoice()
     most: int = 20
+    to: PlanGoes = "inputs"
 
     def __post_init__(self) -> None:
         self.request()
 
     def request(self) -> PlannerRequest:
-        return PlannerRequest(task=self.task, who=_somebody(self.who), most=self.most)
+        return PlannerRequest(task=self.task, who=_somebody(self.who), most=self.most, to=self.to)
 
 
 class SynthesisTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -98,13 +109,21 @@ class JobFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     gather: GatherRequest = GatherRequest()
     planner: PlannerTable | None = None
     synthesis: SynthesisTable | None = None
+    debate: DebateRequest | None = None
 
     def __post_init__(self) -> None:
         _somebody(self.who)
+        check_debate(self.gather, self.debate)
+        if self.debate is not None:
+            _check_speakers(self.debate)
+            if self.inputs:
+                raise InvalidLimits("inputs", "a debate is about the prompt; leave them out")
         if self.prompt is not None and self.prompt_file is not None:
             raise InvalidLimits("prompt_file", "give this or prompt, not both")
-        if self.inputs and self.planner is not None:
-            raise InvalidLimits("inputs", "the planner makes them; give inputs or a planner, not both")
+        if self.inputs and self.planner is not None and self.planner.to == "inputs":
+            raise InvalidLimits(
+                "inputs", 'the planner makes them; give inputs or a planner, or say planner.to = "prompt"'
+            )
 
 
 class JobPlan(Struct, frozen=True, kw_only=True):
@@ -115,9 +134,10 @@ class JobPlan(Struct, frozen=True, kw_only=True):
     gather: GatherRequest
     planner: PlannerRequest | None
     synthesis: SynthesisRequest | None
+    debate: DebateRequest | None
 
 
-NO_FILE: Final = JobPlan(options={}, budget=Limits(), gather=GatherRequest(), planner=None, synthesis=None)
+NO_FILE: Final = JobPlan(options={}, budget=Limits(), gather=GatherRequest(), planner=None, synthesis=None, debate=None)
 
 
 def read_job_file(name: str) -> JobPlan:
@@ -134,6 +154,7 @@ def read_job_file(name: str) -> JobPlan:
         gather=file.gather,
         planner=None if file.planner is None else file.planner.request(),
         synthesis=None if file.synthesis is None else file.synthesis.request(),
+        debate=file.debate,
     )
 
 
@@ -141,13 +162,10 @@ def _options(file: JobFile, limits: Limits, folder: Path) -> dict[str, Any]:
     def beside(name: str) -> str:
         return name if name == "-" else str(folder / name)
 
-    prompt = file.prompt
-    if prompt is None and file.prompt_file is None and file.planner is not None:
-        prompt = PLANNED_PROMPT
     options: dict[str, Any] = {
         "input": [beside(name) for name in file.inputs] or None,
         "input_format": file.format,
-        "prompt": prompt,
+        "prompt": file.prompt,
         "prompt_file": None if file.prompt_file is None else beside(file.prompt_file),
         "agent": file.who.agent or None,
         **{field: getattr(file.who, field) or None for field in ("model", "system")},
@@ -161,6 +179,17 @@ def _options(file: JobFile, limits: Limits, folder: Path) -> dict[str, Any]:
         "timeout": limits.timeout,
     }
     return {name: value for name, value in options.items() if value is not None}
+
+
+def _check_speakers(debate: DebateRequest) -> None:
+    named = {f"debate.critics[{n}]": who for n, who in enumerate(debate.critics)}
+    if debate.proposer is not None:
+        named["debate.proposer"] = debate.proposer
+    for where, who in named.items():
+        try:
+            _somebody(who)
+        except InvalidLimits as error:
+            raise InvalidLimits(f"{where}.{error.field}", error.message.removeprefix(f"{error.field}: ")) from None
 
 
 def _somebody(who: AgentChoice) -> AgentChoice | None:

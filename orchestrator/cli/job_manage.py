@@ -11,6 +11,7 @@ from orchestrator.cli.exits import DONE, say
 from orchestrator.cli.job_report import job_facts, job_row_table
 from orchestrator.cli.job_results import fetch_results
 from orchestrator.cli.job_table import show_table
+from orchestrator.cli.job_transcript import show_transcript
 from orchestrator.cli.options import WrongOption
 from orchestrator.cli.render import print_json, print_table, print_text
 from orchestrator.cli.signals import SignalEnd
@@ -38,6 +39,7 @@ Examples:
   headrace job results letters-3fa2b1 -o out.jsonl --follow
   headrace job results letters-3fa2b1 -o out.jsonl --follow --resume    go on where the file ends
   headrace job results letters-3fa2b1 --table                           a row for each input, in their order
+  headrace job results review-3fa2b1 --transcript                       what was said in a debate
 """
 RETRY_EXAMPLES: Final = """
 \b
@@ -102,16 +104,24 @@ def results(
     table: Annotated[
         bool, typer.Option("--table", help="For people: a row for each input in their order, those so far.")
     ] = False,
+    transcript: Annotated[
+        bool, typer.Option("--transcript", help="For people: what was said in a debate, and what its claims came to.")
+    ] = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Writes a job's results as JSON Lines, those so far or, with --follow, all of them."""
     path = None if output == "-" else Path(output)
-    if table and (path is not None or follow or resume):
-        raise WrongOption("--table: goes to standard output as it is now; give no -o, --follow or --resume with it")
+    shown = "--table" if table else "--transcript"
+    if (table or transcript) and (path is not None or follow or resume):
+        raise WrongOption(f"{shown}: goes to standard output as it is now; give no -o, --follow or --resume with it")
+    if table and transcript:
+        raise WrongOption("--transcript: shows what was said; give this or --table, not both")
 
     async def work(client: Client, ending: SignalEnd) -> int:
         if table:
             return await show_table(client, job)
+        if transcript:
+            return await show_transcript(client, job)
         return await fetch_results(client, job, path, follow=follow, overwrite=overwrite, resume=resume)
 
     raise typer.Exit(speak(url, work))
@@ -162,5 +172,5 @@ def _tell(view: JobView, *, json: bool) -> None:
     if json:
         print_json(view)
         return
-    of = f"{view.done:,} of {view.received:,} done"
+    of = f"{view.done:,} {'rounds' if view.debate is not None else f'of {view.received:,}'} done"
     print_text(f"{view.job} {view.phase}: {of}, {view.failed:,} failed, {view.cancelled:,} cancelled")

@@ -1,13 +1,17 @@
 """A job's file and the command line together: options go before what the file says."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import typer
 
 from orchestrator.cli.job_file import OF_A_PLAIN_AGENT, JobPlan
 from orchestrator.cli.options import WrongOption, given
+from orchestrator.views.jobs import PlannerRequest
 from orchestrator.views.runs import AgentChoice
+
+PLANNED_PROMPT: Final = "{text}"
+"""The prompt of a planned job that has none: a subtask says itself what is to be done."""
 
 
 def lay_under(context: typer.Context, file: JobPlan | None) -> JobPlan | None:
@@ -17,8 +21,14 @@ def lay_under(context: typer.Context, file: JobPlan | None) -> JobPlan | None:
     return file
 
 
-def the_prompt(context: typer.Context, prompt: str | None, file: Path | None) -> tuple[str | None, Path | None]:
-    """The prompt and the prompt's file that count: one on the command line goes before either in the job's file."""
+def the_prompt(
+    context: typer.Context, prompt: str | None, file: Path | None, planner: PlannerRequest | None
+) -> tuple[str | None, Path | None]:
+    """The prompt and the prompt's file that count: one on the command line goes before either in the job's file, and
+    where there is none a planner's subtasks are what is to be done.
+    """
+    if prompt is None and file is None and planner is not None and planner.to == "inputs":
+        return PLANNED_PROMPT, None
     if given(context, "prompt") == given(context, "prompt_file"):
         return prompt, file
     return (prompt, None) if given(context, "prompt") else (None, file)

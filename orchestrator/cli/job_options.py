@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
@@ -10,12 +11,30 @@ from agents.money import MILLION, Price
 from agents.port import Priority
 from agents.spec import AgentSpec
 from orchestrator.backend_choice import BackendChoice
+from orchestrator.cli.job_stages import STAGES
+from orchestrator.cli.options import BACKEND_OPTIONS
 from orchestrator.jobs.inputs import InputFormat
 from orchestrator.jobs.item_runs import RunOptions
 from orchestrator.jobs.job import JobSpec
 from orchestrator.jobs.template import Template, TemplateError
 
 MAX_PROMPT_BYTES = 1024 * 1024
+
+EMBEDDED_ONLY: Final = (*BACKEND_OPTIONS, "grace", "verbose", "log_json", "metrics")
+DAEMON_ONLY: Final = (
+    "file",
+    "dry_run",
+    "url",
+    "agent",
+    "weight",
+    "detach",
+    "no_wait",
+    "max_tokens_total",
+    "dollars",
+    "timeout",
+    *STAGES,
+)
+"""Options of one way of working only, by parameter."""
 
 
 class JobOptions(Struct, frozen=True, kw_only=True):

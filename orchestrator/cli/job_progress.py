@@ -17,7 +17,9 @@ from orchestrator.views.jobs import JobView
 def stage_words(view: JobView) -> str:
     """What the job is at and when it has enough; nothing where it only works at all of its inputs."""
     if view.stage in ("planning", "synthesis"):
-        return "planning its inputs" if view.stage == "planning" else "writing its answer"
+        return "planning" if view.stage == "planning" else "writing its answer"
+    if view.debate is not None:
+        return f"debating, round {view.done + view.failed + 1:,}"
     gather = view.gather
     if gather.policy in ("quorum", "first"):
         return f"enough with {gather.count:,} {'done' if gather.policy == 'quorum' else 'ended'}"
@@ -65,7 +67,8 @@ class JobProgress:
         view, stream = self.view, self._stream
         assert view is not None
         total: float | None = None
-        if view.complete or stream.ended:
+        known = view.debate is None and (view.complete or stream.ended)
+        if known:
             total = max(view.received, stream.count)
         elif stream.total_bytes and stream.consumed:
             total = stream.count * stream.total_bytes / stream.consumed
@@ -75,7 +78,7 @@ class JobProgress:
             failed=view.failed,
             live=view.live,
             total=total,
-            exact=view.complete or stream.ended,
+            exact=known,
             waiting=None,
             in_flight=None,
             tokens=tokens or 0,

@@ -36,11 +36,11 @@ FRUITLESS = 3
 
 
 class RemoteJob(Struct, frozen=True, kw_only=True):
-    """What a person chose. `output` None is standard output."""
+    """What a person chose. `output` None is standard output; `template` None is a job without items."""
 
     url: str
     request: JobRequest
-    template: Template
+    template: Template | None
     inputs: tuple[str, ...]
     input_format: InputFormat = "auto"
     output: Path | None = None
@@ -68,8 +68,8 @@ class _JobCommand:
         self._client = client
         self._ending = ending
         self._job = options.request.job
-        planned = options.request.planner is not None
-        sources = () if planned else check_sources(options.inputs, options.input_format, skip=options.output)
+        wanted = options.request.takes_inputs
+        sources = check_sources(options.inputs, options.input_format, skip=options.output) if wanted else ()
         self._stream = InputStream(sources, options.input_format, skip=options.output)
         self._progress = JobProgress(self._stream)
         self._broken = ""
@@ -81,7 +81,7 @@ class _JobCommand:
         """Checks, creates, uploads and follows. Raises `HeadraceError`."""
         options, client = self._options, self._client
         async with AsyncExitStack() as stack:
-            every = None if options.request.planner is not None else await self._items(stack)
+            every = await self._items(stack) if options.request.takes_inputs else None
             if options.detach:
                 self._progress.view = await self._create()
                 return await self._detach(every)
@@ -103,6 +103,7 @@ class _JobCommand:
     async def _items(self, stack: AsyncExitStack) -> AsyncIterator[Item | Unreadable]:
         """All inputs, of which the first is known to fit the prompt."""
         items = await stack.enter_async_context(aclosing(self._stream.items()))
+        assert self._options.template is not None
         head = await peek(items, self._options.template)
         return await stack.enter_async_context(aclosing(chain(head, items)))
 
@@ -130,8 +131,9 @@ class _JobCommand:
             print_json(view)
         else:
             print_text(self._job)
-            what = "its planner is with" if items is None else f"{view.received:,} inputs are with"
-            say(f"{what} the daemon; {_come_back(self._job)}")
+            inputs = f"{view.received:,} inputs are" if items is not None else "its planner is"
+            what = "the debate is" if view.debate is not None else inputs
+            say(f"{what} with the daemon; {_come_back(self._job)}")
         return DONE
 
     async def _work(self, items: AsyncIterator[Item | Unreadable] | None, writer: ResultWriter) -> None:
@@ -153,7 +155,7 @@ class _JobCommand:
                 nursery.cancel_scope.cancel()
 
     async def _upload(self, items: AsyncIterator[Item | Unreadable] | None) -> None:
-        """All inputs; none where the daemon's planner makes them."""
+        """All inputs; None where there are none to send."""
         if items is None:
             return
         try:

@@ -14,7 +14,9 @@ from orchestrator.cli.job_progress import stage_words
 from orchestrator.cli.progress import duration, short
 from orchestrator.cli.render import age, brief, cells, clean, columns, facts, money, print_table, print_text, tokens
 from orchestrator.cli.signals import SignalEnd
+from orchestrator.jobs.debating import speakers
 from orchestrator.views.jobs import LIVE_PHASES, JobView
+from orchestrator.views.runs import AgentChoice
 
 
 def report_job(
@@ -27,8 +29,9 @@ def report_job(
     if not ending.received:
         for error in view.errors:
             complain(f"failed: {clean(error)}")
-        if view.failed > len(view.errors):
-            complain(f"failed: {view.failed - len(view.errors):,} more; the results have them all")
+        more = view.failed - len(view.errors) - view.failures.get(StopReason.CANCELLED.value, 0)
+        if more > 0:
+            complain(f"failed: {more:,} more; the results have them all")
         cut_off = view.failures.get(StopReason.OUTPUT_LIMIT.value, 0)
         if cut_off:
             complain(f"{cut_off:,} {'answer was' if cut_off == 1 else 'answers were'} cut off; raise --max-tokens")
@@ -76,7 +79,7 @@ def job_row_table(jobs: tuple[JobView, ...], now: float) -> Table:
                 age(now - view.created),
                 f"{view.done:,}",
                 f"{view.failed:,}",
-                f"{view.received:,}{'' if view.complete else '+'}",
+                "" if view.debate is not None else f"{view.received:,}{'' if view.complete else '+'}",
                 "" if total is None else short(total),
             )
         )
@@ -97,7 +100,10 @@ def job_facts(view: JobView, now: float) -> Table:
     fact("stage", (stage_words(view) or view.stage) if view.phase in LIVE_PHASES else "")
     fact("gather", _gather(view))
     fact("message", view.message)
-    fact("next", _go_on(view) if view.phase not in (*LIVE_PHASES, "done") or view.failed else "")
+    fact(
+        "next",
+        _go_on(view) if view.phase not in (*LIVE_PHASES, "done") or (view.failed and view.debate is None) else "",
+    )
     fact("agent", view.agent)
     fact("model", view.model or "the default")
     fact("tenant", f"{view.tenant}, weight {view.weight:g} among its jobs, {view.priority}")
@@ -105,7 +111,13 @@ def job_facts(view: JobView, now: float) -> Table:
         "created", f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(view.created))}, {age(now - view.created)} ago"
     )
     fact("took" if view.ended is not None else "so far", duration((view.ended or now) - view.created))
-    fact("inputs", f"{view.received:,}{'' if view.complete else ' so far, more may come'}")
+    if view.debate is not None:
+        fact("debate", f"{', '.join(speakers(view.debate, AgentChoice()))}; at most {view.debate.most_rounds:,} rounds")
+        fact("transcript", f"headrace job results {view.job} --transcript")
+    fact(
+        "inputs",
+        "" if view.debate is not None else f"{view.received:,}{'' if view.complete else ' so far, more may come'}",
+    )
     fact("live", f"{view.live:,} of {view.workers:,} workers" if view.phase in LIVE_PHASES else "")
     _counts(fact, view)
     fact("results", f"{view.result_bytes:,} bytes")
@@ -151,4 +163,5 @@ def _counts(fact: Callable[[str, str], None], view: JobView) -> None:
 
 
 def _go_on(view: JobView) -> str:
-    return f"headrace job retry {view.job} runs what is missing"
+    what = "runs what is missing" if view.debate is None else "goes on with the debate"
+    return f"headrace job retry {view.job} {what}"

@@ -14,7 +14,7 @@ from orchestrator.jobs.results import ResultView
 from orchestrator.jobs.signal import Signal
 from orchestrator.jobs.spool import InputSpool
 from orchestrator.jobs.work import JobWork
-from orchestrator.views.jobs import JobPhase, JobView
+from orchestrator.views.jobs import DebateRequest, JobPhase, JobRequest, JobView
 
 WATCH_SECONDS: Final = 0.25
 """How often a watcher is told of changes at most."""
@@ -95,7 +95,7 @@ class JobEntry:
             stage="ended" if work is None else work.stage,
             gather=record.request.gather,
             answer=record.answer if work is None else work.answer,
-            debate=record.request.debate,
+            debate=_named(record.request),
         )
 
     async def watch(self) -> AsyncGenerator[JobView, None]:
@@ -164,3 +164,9 @@ class JobEntry:
         return msgspec.structs.replace(
             self.record, complete=self.spool.complete, received=durable.lines, upload_offset=durable.size
         )
+
+
+def _named(request: JobRequest) -> DebateRequest | None:
+    """The debate, its proposer said."""
+    debate = request.debate
+    return None if debate is None else msgspec.structs.replace(debate, proposer=request.first)

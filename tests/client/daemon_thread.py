@@ -38,11 +38,14 @@ max_tokens = 300
 class DaemonThread:
     """Daemons, one after the other, on one port and one folder."""
 
-    def __init__(self, folder: Path, *, speed: float = 500.0, drain: float = 5.0, store: str = "sqlite") -> None:
+    def __init__(
+        self, folder: Path, *, speed: float = 500.0, drain: float = 5.0, store: str = "sqlite", config: str = CONFIG
+    ) -> None:
         self.speed = speed
         self._drain = drain
         self._store = store
         self._folder = folder
+        self._config = config
         self._reserved = socket.socket()
         self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._reserved.bind(("127.0.0.1", 0))  # never listens, so nobody answers while no daemon is up
@@ -92,7 +95,7 @@ class DaemonThread:
 
     async def _serve(self, up: threading.Event) -> None:
         self._token = trio.lowlevel.current_trio_token()
-        text = CONFIG.format(
+        text = self._config.format(
             port=self.port, folder=self._folder, speed=self.speed, drain=self._drain, store=self._store
         )
         self._daemon = Daemon(decode_text(text, "test"))

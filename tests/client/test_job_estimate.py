@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from agents.budget import Limits
 from agents.errors import UnknownModel
 from orchestrator.cli.job_estimate import Volume, estimate
-from orchestrator.views.jobs import GatherRequest, JobRequest, PlannerRequest, SynthesisRequest
+from orchestrator.views.jobs import DebateRequest, GatherRequest, JobRequest, PlannerRequest, SynthesisRequest
 from orchestrator.views.queue import (
     AgentFacts,
     BackendView,
@@ -112,6 +112,27 @@ def test_planner_and_synthesis_have_a_call_each() -> None:
     assert told.output_tokens == 50 + 500 + 10
     words = " ".join(told.assumptions)
     assert all(part in words for part in ("tools", "10 subtasks", "first may close it", "4 calls wait"))
+
+
+def test_a_plan_in_the_prompt_is_read_by_every_item() -> None:
+    """The items are those that are given, and each reads the longest plan there may be."""
+    planned = replace(JOB, prompt="{plan} {text}", planner=PlannerRequest(task="x" * 40, most=10, to="prompt"))
+    told = estimate(planned, HUNDRED, KNOWN, queue(backend("b", {})))
+    assert told.calls == 101
+    assert told.input_tokens == 10 + 4 + (8000 + 100 * 10 * 200) / 4 + 400
+    assert "one call for each input" in told.assumptions[0]
+
+
+def test_a_debate_has_all_its_rounds_and_reads_what_was_said() -> None:
+    """Proposer and critics have half of the rounds each, and the volume of inputs is nothing to it."""
+    debate = DebateRequest(critics=(AgentChoice(agent="clerk"), AgentChoice(model="free")), most_rounds=8)
+    request = replace(JOB, prompt="y" * 40, gather=GatherRequest(policy="converge"), debate=debate)
+    told = estimate(request, Volume(0, 0), KNOWN, queue(backend("b", {})))
+    said = 4 * 100 + 2 * 50 + 2 * 10
+    assert (told.calls, told.output_tokens) == (8, said)
+    assert told.input_tokens == 6 * (10 + 4) + 2 * (10 + 10 + 8) + 8 * (said * 7 // 16)
+    assert "one call for each round" in told.assumptions[0]
+    assert "tools" in " ".join(told.assumptions)
 
 
 def test_a_budget_that_does_not_suffice_is_told() -> None:

@@ -10,7 +10,7 @@ import structlog
 from agents.budget import Limits
 from orchestrator.cli.job_file import read_job_file
 from orchestrator.config.problems import ConfigError
-from orchestrator.views.jobs import GatherRequest, PlannerRequest, SynthesisRequest
+from orchestrator.views.jobs import DebateRequest, GatherRequest, PlannerRequest, SynthesisRequest
 from orchestrator.views.runs import AgentChoice
 from tests.client.daemon_thread import DaemonThread, headrace
 
@@ -44,6 +44,9 @@ prompt = "Sum up: {results}"
 model = "big"
 share = 0.5
 """
+
+
+CONVERGE = '[gather]\npolicy = "converge"\n[debate]\n'
 
 
 @pytest.fixture(scope="module")
@@ -90,8 +93,24 @@ def test_a_file_says_all_that_options_do_and_more(tmp_path: Path) -> None:
 def test_a_planned_job_needs_no_inputs_and_no_prompt(tmp_path: Path) -> None:
     """What the planner writes is the prompt, unless the file has another; nobody named is whoever works."""
     plan = read_job_file(str(written(tmp_path, '[planner]\ntask = "List rivers."\nmost = 5\n')))
-    assert plan.options == {"prompt": "{text}"}
+    assert plan.options == {}
     assert plan.planner == PlannerRequest(task="List rivers.", most=5)
+
+
+def test_a_debate_is_written_with_its_speakers(tmp_path: Path) -> None:
+    """Critics are a list of whoever they are, and the proposer may be left to the job."""
+    text = '[gather]\npolicy = "converge"\n[debate]\ncritics = [{ agent = "a" }, { model = "m", seed = 1 }]\n'
+    plan = read_job_file(str(written(tmp_path, text)))
+    assert plan.gather == GatherRequest(policy="converge")
+    assert plan.debate == DebateRequest(critics=(AgentChoice(agent="a"), AgentChoice(model="m", seed=1)))
+
+
+def test_a_plan_may_go_into_the_prompt_for_given_inputs(tmp_path: Path) -> None:
+    """Then the file has both."""
+    text = 'inputs = ["-"]\nprompt = "{plan} {text}"\n[planner]\ntask = "x"\nto = "prompt"\n'
+    plan = read_job_file(str(written(tmp_path, text)))
+    assert plan.options == {"input": ["-"], "prompt": "{plan} {text}"}
+    assert plan.planner == PlannerRequest(task="x", to="prompt")
 
 
 @pytest.mark.parametrize(
@@ -111,6 +130,13 @@ def test_a_planned_job_needs_no_inputs_and_no_prompt(tmp_path: Path) -> None:
         ('[planner]\ntask = "x"\nmost = 0', "planner.most: from 1 to 1000 subtasks, not 0"),
         ('[planner]\ntask = "x"\nagent = "a"\nseed = 1', "planner.seed: an agent has its own"),
         ('inputs = ["a"]\n[planner]\ntask = "x"', "inputs: the planner makes them"),
+        ('[planner]\ntask = "x"\nto = "all"', 'planner.to: must be one of "inputs", "prompt", not "all"'),
+        ('[gather]\npolicy = "converge"', "debate: is needed by the policy converge"),
+        ('[debate]\ncritics = [{ agent = "a" }]', "debate: is for the policy converge, not for settle"),
+        (CONVERGE + "critics = []", "debate.critics: at least one"),
+        (CONVERGE + 'critics = [{ agent = "a", seed = 1 }]', "debate.critics[0].seed: an agent has its own"),
+        (CONVERGE + 'critics = [{ agnt = "a" }]', "debate.critics[0].agnt: unknown key; did you mean agent?"),
+        ('inputs = ["a"]\n' + CONVERGE + 'critics = [{ agent = "a" }]', "inputs: a debate is about the prompt"),
         ('[synthesis]\nprompt = "x"\nshare = 1.5', "synthesis.share: more than 0 and less than 1, not 1.5"),
         ('prompt = "x"\nprompt_file = "y"', "prompt_file: give this or prompt, not both"),
         ('agent = "a"\nmodel = "m"', "model: an agent has its own"),

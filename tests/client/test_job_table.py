@@ -116,7 +116,7 @@ def test_a_daemons_results_are_shown_as_a_table(daemon: DaemonThread, tmp_path: 
     ("fields", "words"),
     [
         ({}, ""),
-        ({"stage": "planning"}, "planning its inputs"),
+        ({"stage": "planning"}, "planning"),
         ({"stage": "synthesis"}, "writing its answer"),
         ({"gather": GatherRequest(policy="quorum", count=3)}, "enough with 3 done"),
         ({"gather": GatherRequest(policy="first", count=3)}, "enough with 3 ended"),
