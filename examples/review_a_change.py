@@ -9,6 +9,7 @@ instead (`make local`).
 """
 
 import sys
+from pathlib import Path
 
 import msgspec
 import trio
@@ -28,23 +29,7 @@ from agents.spec import AgentSpec
 from orchestrator.backend_choice import BackendChoice
 from orchestrator.embedded import EmbeddedConfig, open_embedded
 
-CHANGE = '''\
---- a/billing/pages.py
-+++ b/billing/pages.py
-@@ -1,3 +1,10 @@
--def invoices(client, customer: int):
--    """All invoices of a customer."""
--    return client.get(f"/customers/{customer}/invoices")["items"]
-+def invoices(client, customer: int, found=[]):
-+    """All invoices of a customer, page by page."""
-+    page = 1
-+    while True:
-+        answer = client.get(f"/customers/{customer}/invoices?page={page}")
-+        found += answer["items"]
-+        page += 1
-+        if page == answer["pages"]:
-+            return found
-'''
+CHANGE = Path(__file__).with_suffix(".diff").read_text()
 BUDGET = Limits(tokens=60_000)
 
 
