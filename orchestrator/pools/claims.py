@@ -61,7 +61,7 @@ class Claims:
         """The run wants a driver. Where there is a claim to it already, that is the one."""
         given = self._given.get(run)
         if given is None:
-            self._waiting[run] = older
+            self._waiting[run] = older and run not in self._once
         return given
 
     def withdraw(self, run: str) -> None:
@@ -124,11 +124,11 @@ class Claims:
                 adopted.append(self._give(one.run, one.claim, seat, begun=True))
             else:
                 leave.append(one.run)
-        held = {one.run for one in holding}
-        dropped = [run for run in seat.runs if run not in held and self._given[run].begun]
+        new = {one.run for one in self.new(seat, holding)}
+        dropped = sorted(run for run in new if self._given[run].begun)
         for run in dropped:
             self.free(run)
-        seat.room = max(0, room - sum(run not in held for run in seat.runs))
+        seat.room = max(0, room - len(new.difference(dropped)))
         return seat, leave, adopted, dropped
 
     def answered(self, seat: Seat, now: float) -> None:
@@ -137,8 +137,9 @@ class Claims:
 
     def new(self, seat: Seat, holding: Iterable[Holding]) -> tuple[Holding, ...]:
         """What was given to the worker and is not among what it holds, in whatever answer it was told of that."""
-        held = {one.run for one in holding}
-        return tuple(Holding(run=run, claim=self._given[run].claim) for run in sorted(seat.runs - held))
+        held = {one.claim for one in holding}
+        given = (self._given[run] for run in sorted(seat.runs))
+        return tuple(Holding(run=one.run, claim=one.claim) for one in given if one.claim not in held)
 
     def assign(self, now: float) -> list[Given]:
         """Gives runs that wait to workers that can take them."""

@@ -54,6 +54,10 @@ OF_SERVER = "__"
 """Stands between the name of an MCP server and that of one of its tools."""
 
 
+HOLDS = 6
+"""So many polls fit into a lease at least, so that answers can get lost before a worker counts as gone."""
+
+
 class Pool:
     """All worker processes of one daemon. `tools` are the tables of their tools as they are in force; `lease` is in
     seconds.
@@ -173,7 +177,7 @@ class Pool:
         for run in dropped:
             self._lost(run)
         self._assign()
-        turn, deadline = seat.turn, now + min(request.seconds, self._lease / 3)
+        turn, deadline = seat.turn, now + min(request.seconds, self._lease / HOLDS)
         try:
             while True:
                 answer = self._answer(seat, request, leave)

@@ -169,7 +169,9 @@ class RemoteRun:
         """See `agents.loop.AgentRun.drive`."""
         try:
             return await self._to_end(room)
-        except trio.Cancelled:
+        except Exception:
+            raise
+        except BaseException:  # cancelled, perhaps in a group of its own
             with trio.CancelScope(shield=True):
                 await trio.lowlevel.checkpoint()  # by now it is known whether all runs are left
                 if not self._leaving:
