@@ -6,20 +6,26 @@ that it did or found; see `orchestrator.worker.ray_place`.
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
+
+from orchestrator.version import version as installed_version
 
 NAMESPACE = "headrace"
 """Ray's namespace for all actors of all daemons."""
 
 
-class WorkerSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a worker on another machine needs to know: see `[pool]`. Names its key, and never holds one."""
+class WorkerSettings(Struct, frozen=True, kw_only=True):
+    """What a worker on another machine needs to know: see `[pool]`. Names its key, and never holds one.
+
+    A worker of other settings is made anew, and so is one of another `version`.
+    """
 
     daemons: tuple[str, ...]
     runs: int
     patience: float
     key_env: str | None = None
     key_file: str | None = None
+    version: str = field(default_factory=installed_version)
 
 
 class Placement(Struct, frozen=True, kw_only=True):
@@ -33,23 +39,15 @@ class Placement(Struct, frozen=True, kw_only=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of the actor `name`: see `STATES`; of the whole placement where the name is empty. `why` is for
-    people.
+    """What became of the actor `name`; of the whole placement where the name is empty. `why` is for people.
+
+    `there`: it was there before. `made`: it was made and runs. `waiting`: it was made, and no node has room for it yet.
+    `ended`: it was one too many, or made for other settings, and has ended. `failed`: it cannot be made.
     """
 
     state: Literal["there", "made", "waiting", "ended", "failed"]
     name: str = ""
     why: str = ""
-
-
-STATES = {
-    "there": "it was there before",
-    "made": "it was made and runs",
-    "waiting": "it was made, and no node has room for it yet",
-    "ended": "it was one too many, or made for other settings, and has ended",
-    "failed": "it cannot be made",
-}
-"""What the words mean."""
 
 
 def actor_name(placement: Placement, number: int) -> str:

@@ -100,3 +100,11 @@ def test_actors_of_a_daemon_have_a_name_of_their_own(url: str) -> None:
     msgspec.convert(worker, type=WorkerName)
     assert actor_of(worker) == f"{name}-12"
     assert pool_name(url) != pool_name(f"{url}1")
+
+
+def test_workers_of_another_version_have_other_settings() -> None:
+    """A daemon that was made newer has its workers made anew, since it compares their settings byte by byte."""
+    older = msgspec.structs.replace(SETTINGS, version="0.0.1")
+    told = msgspec.json.encode(SETTINGS)
+    assert msgspec.json.encode(msgspec.json.decode(told, type=WorkerSettings)) == told
+    assert msgspec.json.encode(older) != told
