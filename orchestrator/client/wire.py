@@ -26,18 +26,25 @@ CONNECT_SECONDS: Final = 5.0
 QUIET_SECONDS: Final = 60.0
 """Silence after which a request has failed, and after which a stream is opened again where it stood."""
 
+KEPT_CONNECTIONS: Final = 8
 ERROR_BYTES: Final = 64 * 1024
 JSON: Final = {"content-type": "application/json"}
 
 
 class Wire:
-    """One daemon over HTTP, asked with `key` if it wants one. `met` says that it has answered at least once.
+    """One daemon over HTTP, asked with `key` if it wants one. `met` says that it has answered at least once, `keep` is
+    how many connections are kept for the next request.
 
     Raises `BadAddress`.
     """
 
     def __init__(
-        self, url: str, transport: httpx2.AsyncBaseTransport | None = None, *, key: Secret | None = None
+        self,
+        url: str,
+        transport: httpx2.AsyncBaseTransport | None = None,
+        *,
+        key: Secret | None = None,
+        keep: int = KEPT_CONNECTIONS,
     ) -> None:
         self.url = check_url(url)
         self.met = False
@@ -49,7 +56,7 @@ class Wire:
             trust_env=False,
             verify=self.url.startswith("https:"),  # certificates take a while to load
             timeout=httpx2.Timeout(QUIET_SECONDS, connect=CONNECT_SECONDS),
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=8, keepalive_expiry=5.0),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=keep, keepalive_expiry=5.0),
             headers={"accept-encoding": "identity", **_authorization(key)},
         )
 

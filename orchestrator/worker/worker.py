@@ -59,7 +59,9 @@ class Worker:
         self.name = config.name or new_name()
         self._config = config
         self._tell = config.tell
-        self._link = Link(wires or [Wire(url, key=key) for url in config.daemons], config.patience, config.tell)
+        self._link = Link(
+            wires or [Wire(url, key=key, keep=config.runs) for url in config.daemons], config.patience, config.tell
+        )
         self._link.on_lost = self._poke
         self._own = tuple(own)
         self._wall = wall
