@@ -2,7 +2,8 @@
 
 import math
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 
 import trio
 from msgspec import Struct
@@ -14,6 +15,9 @@ from bench.recorded import recorded
 from bench.traces.base import TraceCall
 from orchestrator.owner import Owner
 from orchestrator.transitions import Transition
+
+MakeCall = Callable[[Call], Awaitable[ModelReply | ModelError]]
+"""Makes a call and returns its outcome, which is on the call as well."""
 
 
 class Played(Struct, frozen=True, kw_only=True, gc=False):
@@ -73,7 +77,7 @@ class Recorder:
 
 async def play(
     calls: Iterable[TraceCall],
-    owner: Owner,
+    to: Owner | MakeCall,
     recorder: Recorder,
     *,
     noise: float = 0.0,
@@ -83,9 +87,10 @@ async def play(
 ) -> None:
     """Makes each call when its time comes, and returns when the last has ended. `calls` are in the order of arrival.
 
-    `noise` is the sigma of a log-normal factor between a call's tokens and its bytes: a client counts bytes. The owner
-    must run, with `recorder` among its hooks.
+    `to` is an owner, or whatever else makes calls and tells `recorder`; an owner must run, with `recorder` among its
+    hooks. `noise` is the sigma of a log-normal factor between a call's tokens and its bytes: a client counts bytes.
     """
+    make = partial(submit, to) if isinstance(to, Owner) else to
     rng = random.Random(f"{seed}/play")
     began = trio.current_time()
 
@@ -108,7 +113,7 @@ async def play(
             agent=agent,
             key=recorder.opened(call),
         )
-        await submit(owner, made)
+        await make(made)
 
     async with trio.open_nursery() as nursery:
         for call in calls:

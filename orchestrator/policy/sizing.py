@@ -80,5 +80,5 @@ class Sizing:
 
     def service(self, ticket: Ticket) -> float:
         """What the call is expected to cost."""
-        weights, cached = self._weights, ticket.cached
-        return weights.w_in * (ticket.input - cached) + weights.w_cached * cached + weights.w_out * ticket.output
+        cached = ticket.cached
+        return self._weights.cost(ticket.input - cached, cached, ticket.output)
