@@ -84,12 +84,17 @@ class Link:
             await pauses.next()
 
     async def poll(self, request: Callable[[], PollRequest]) -> PollAnswer:
-        """A poll and its answer; `request` is made anew for each try. Raises as `ask` does."""
+        """A poll and its answer; `request` is made anew for each try. Raises as `ask` does.
+
+        None is repeated as it was: held anew for as long, it would be long ago that the worker gave a sign of life.
+        """
         pauses = _Pauses(len(self._wires))
         while True:
             at, asked = self._at, request()
             try:
-                answer = await self._once(self._wires[at], PollAnswer, "POST", POLL, encode(asked), asked.seconds)
+                answer = await self._once(
+                    self._wires[at], PollAnswer, "POST", POLL, encode(asked), asked.seconds, repeat=False
+                )
             except ClientError as error:
                 self._lost(error, at)
             else:
@@ -99,9 +104,20 @@ class Link:
                 return answer
             await pauses.next()
 
-    async def _once(self, wire: Wire, type: type[T], method: str, path: str, content: bytes | None, hold: float) -> T:
+    async def _once(
+        self,
+        wire: Wire,
+        type: type[T],
+        method: str,
+        path: str,
+        content: bytes | None,
+        hold: float,
+        *,
+        repeat: bool = True,
+    ) -> T:
+        headers = None if content is None else JSON
         with trio.move_on_after(hold + ANSWER_SECONDS):
-            return await wire.ask(type, method, path, content=content, headers=None if content is None else JSON)
+            return await wire.ask(type, method, path, content=content, headers=headers, repeat=repeat)
         raise Quiet(f"the daemon at {wire.url} said nothing for {hold + ANSWER_SECONDS:g} s")
 
     def _lost(self, error: ClientError, at: int) -> bool:

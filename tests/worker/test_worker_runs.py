@@ -1,5 +1,7 @@
 """Runs driven by a worker: to their end, over lost answers, dropped with their claim, left, cancelled, fenced."""
 
+import itertools
+
 import pytest
 import trio
 import trio.testing
@@ -377,3 +379,15 @@ async def test_a_daemon_without_a_pool_refuses_workers(autojump_clock: Clock) ->
                 here.nursery = nursery
                 await here.worker(wait=False)
         assert trio.current_time() < 1
+
+
+async def test_answers_lost_now_and_then_are_no_reason_to_leave(autojump_clock: Clock) -> None:
+    """Every second answer to a poll gets lost: each try is a sign of life of its own, and no run is left."""
+    async with place() as here:
+        polls = itertools.count()
+        here.transport.lose = lambda what: what == "poll" and next(polls) % 2 == 1
+        run = here.pool.add(POSTER)
+        await here.worker()
+        assert (await here.pool.result(run.id)).unknown_effects == ()
+        assert not any("left for others" in line for line in here.told)
+        assert not run.of(RunResumed)
