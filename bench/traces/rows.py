@@ -29,6 +29,10 @@ class Row:
     def text(self, column: str) -> str:
         return self._fields[self._columns[column]].strip()
 
+    def has(self, column: str) -> bool:
+        """Whether the file has a column, and this line goes so far."""
+        return self._columns.get(column, len(self._fields)) < len(self._fields)
+
     def seconds(self, column: str, *, per_second: float = 1.0) -> float:
         """A number from 0, in units of which `per_second` make a second."""
         value = self._number(column, "a time as a number from 0")
