@@ -3,9 +3,10 @@
 It is fitted to the profile that comes with the artifact of Sheng et al., "Fairness in Serving Large Language Models"
 (OSDI 2024): Llama-2-7b on an A10G, served by S-LoRA. A decode step makes one token for every sequence of the batch, and
 takes `base + per_sequence * batch + per_kv_token * tokens in the KV cache`. New sequences are let in when nothing runs
-or after `admit_every` decode steps; their input is prefilled in one go, at most `prefill_tokens` of it, and only while
-the most that the KV cache will ever have to hold, if every sequence runs to its end, stays below `kv_tokens`. The
-prefill makes each one's first token. Worst error of a decode step against the profile: 9.7 %.
+or once `admit_every` decode steps have been made since the last ones; their input is prefilled in one go, at most
+`prefill_tokens` of it, and only while the most that the KV cache will ever have to hold, if every sequence runs to its
+end, stays below `kv_tokens`. The prefill makes each one's first token. Worst error of a decode step against the
+profile: 9.7 %.
 
 It is not tuned. Policies are compared on it, so nothing about it may be chosen to make one of them look good.
 """
@@ -90,8 +91,8 @@ class Engine:
         """What to do now; None while there is nothing to do."""
         if not self.batch or self._steps >= self.spec.admit_every:
             admitted = self._admit()
-            self._steps = 0
             if admitted:
+                self._steps = 0
                 tokens = sum(job.input for job in admitted)
                 return Phase(self.spec.per_prefill_token * tokens, admitted)
         if not self.batch:
@@ -119,6 +120,10 @@ class Engine:
                     self._queue.ended(job)
             self.batch = [job for job in self.batch if job.made < job.output]
         return served
+
+    def give_up(self, job: Job) -> None:
+        """Nobody wants the rest of it: it goes at once, or with the token that is being made."""
+        job.output = min(job.output, job.made + 1)
 
     def _admit(self) -> list[Job]:
         admitted: list[Job] = []

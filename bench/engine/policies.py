@@ -5,6 +5,7 @@ while Headrace stands before it and orders what the engine takes from it. Names 
 2024): FCFS, RPM, LCF, VTC, and VTC with predicted lengths. Service is the paper's: input + 2 * output tokens.
 """
 
+import random
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -43,30 +44,29 @@ class Fcfs:
 
 
 class Rpm(Fcfs):
-    """FCFS for at most so many requests of a client in each minute; what is more is turned away."""
+    """FCFS for at most so many requests of a client in any minute; what is more is turned away, and not counted."""
 
     def __init__(self, per_minute: int) -> None:
         super().__init__()
         self._per_minute = per_minute
-        self._minutes: dict[str, tuple[int, int]] = {}
+        self._taken: dict[str, deque[float]] = {}
 
     def push(self, job: Job, now: float) -> bool:
-        minute = int(now // MINUTE)
-        began, count = self._minutes.get(job.client, (minute, 0))
-        if began != minute:
-            count = 0
-        if count >= self._per_minute:
+        taken = self._taken.setdefault(job.client, deque())
+        while taken and now - taken[0] > MINUTE:
+            taken.popleft()
+        if len(taken) >= self._per_minute:
             return False
-        self._minutes[job.client] = minute, count + 1
+        taken.append(now)
         return super().push(job, now)
 
 
 class Counters:
     """The client with the least service goes next.
 
-    With `lift` a client that comes back starts from the least counter of those that wait, or that of whoever left the
-    queue last (the paper's VTC); without, from its own (LCF). With a `predict` output is charged when a request is let
-    in, and corrected as it is made and when it has ended.
+    With `lift` a client that comes back starts from the least counter of those that wait (VTC); without, from its own
+    (LCF). Where nobody waits it keeps its own, as in the artifact: the paper would lift it to that of whoever left the
+    queue last. With a `predict` output is charged when a request is let in, and corrected as it is made and at its end.
     """
 
     def __init__(self, *, lift: bool, predict: Predictor | None = None) -> None:
@@ -75,15 +75,15 @@ class Counters:
         self._waiting: dict[str, deque[Job]] = {}
         self._counters: dict[str, float] = {}
         self._charged: dict[int, float] = {}
-        self._last = ""
+
+    def counter(self, client: str) -> float:
+        """The client's service so far, with what is predicted of its requests in the engine, and its lifts."""
+        return self._counters[client]
 
     def push(self, job: Job, now: float) -> bool:
         own = self._counters.setdefault(job.client, 0.0)
-        if self._lift and job.client not in self._waiting:
-            if self._waiting:
-                self._counters[job.client] = max(own, min(self._counters[client] for client in self._waiting))
-            elif self._last:
-                self._counters[job.client] = max(own, self._counters[self._last])
+        if self._lift and self._waiting and job.client not in self._waiting:
+            self._counters[job.client] = max(own, min(self._counters[client] for client in self._waiting))
         self._waiting.setdefault(job.client, deque()).append(job)
         return True
 
@@ -97,7 +97,6 @@ class Counters:
         queue.popleft()
         if not queue:
             del self._waiting[job.client]
-            self._last = job.client
         self._counters[job.client] += INPUT_WEIGHT * job.input
         if self._predict is not None:
             charge = self._charged[id(job)] = OUTPUT_WEIGHT * max(0.0, self._predict(job))
@@ -115,3 +114,30 @@ class Counters:
         charged = self._charged.pop(id(job), None)
         if charged is not None:
             self._counters[job.client] -= max(0.0, charged - OUTPUT_WEIGHT * job.made)
+
+
+class Predicting(Counters):
+    """VTC that predicts a client's outputs by their moving average over five requests, from 0 for the first."""
+
+    _WINDOW: Final = 5
+
+    def __init__(self) -> None:
+        super().__init__(lift=True, predict=lambda job: self._averages.get(job.client, 0.0))
+        self._averages: dict[str, float] = {}
+
+    def ended(self, job: Job) -> None:
+        super().ended(job)
+        average = self._averages.get(job.client, 0.0)
+        window = self._WINDOW
+        self._averages[job.client] = (average * (window - 1) + job.made) / window if average else job.made
+
+
+def known(job: Job) -> float:
+    """The prediction of an oracle."""
+    return job.output
+
+
+def within(share: float, seed: int) -> Predictor:
+    """The truth times a factor that is even between 1 - share and 1 + share."""
+    rng = random.Random(f"{seed}/within")
+    return lambda job: job.output * rng.uniform(1.0 - share, 1.0 + share)

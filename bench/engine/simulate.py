@@ -28,15 +28,14 @@ class Request(Job, kw_only=True):
 
 
 class Served(Struct, frozen=True):
-    """When each client got how much service, and until when the engine worked. `tokens` counts input and output."""
+    """What became of every request, and until when the engine worked."""
 
     requests: Sequence[Request]
-    service: dict[str, list[tuple[float, float]]]
     seconds: float
 
     @property
     def tokens_per_second(self) -> float:
-        """Throughput over the whole time."""
+        """Input and output tokens of what was served, over the whole time."""
         done = sum(request.input + request.output for request in self.requests if not math.isnan(request.end))
         return done / self.seconds if self.seconds else 0.0
 
@@ -44,7 +43,7 @@ class Served(Struct, frozen=True):
 def simulate(calls: Sequence[TraceCall], policy: Policy, spec: EngineSpec = A10G) -> Served:
     """Serves all calls, which are in the order of arrival, until the last one is done."""
     requests = [Request(client=call.tenant, input=call.input, output=call.output, at=call.at) for call in calls]
-    engine, service, now, arrived = Engine(policy, spec), ServiceLog(), 0.0, 0
+    engine, now, arrived = Engine(policy, spec), 0.0, 0
     while True:
         while arrived < len(requests) and requests[arrived].at <= now:
             requests[arrived].aborted = not policy.push(requests[arrived], now)
@@ -52,26 +51,13 @@ def simulate(calls: Sequence[TraceCall], policy: Policy, spec: EngineSpec = A10G
         phase = engine.phase()
         if phase is None:
             if arrived == len(requests):
-                return Served(requests, service.by_client, now)
+                return Served(requests, now)
             now = requests[arrived].at
             continue
         now += phase.seconds
         for job in engine.finish(phase):
             assert isinstance(job, Request)
-            service.add(job, now)
             if job.made == 1:
                 job.first = now
             if job.made == job.output:
                 job.end = now
-
-
-class ServiceLog:
-    """Service as the paper counts it: a request's input with its first token, and 2 for each output token."""
-
-    def __init__(self) -> None:
-        self.by_client: dict[str, list[tuple[float, float]]] = {}
-
-    def add(self, job: Job, now: float) -> None:
-        """It has just got one token."""
-        amount = 2.0 + (job.input if job.made == 1 else 0)
-        self.by_client.setdefault(job.client, []).append((now, amount))
