@@ -1,5 +1,6 @@
 """The pool that the configuration asks for, and who places its workers."""
 
+import socket
 from collections.abc import Callable, Sequence
 
 from orchestrator.config.schema import Config
@@ -11,7 +12,23 @@ from orchestrator.views.workers import ToolTables
 
 def pool_of(config: Config, tools: Callable[[], ToolTables]) -> Pool | None:
     """Where runs are driven; None for this process itself."""
-    return None if config.pool.kind == "local" else Pool(tools, config.pool.lease_seconds)
+    return None if config.pool.kind == "local" else Pool(tools, config.pool.lease_seconds, hint_of(config))
+
+
+def hint_of(config: Config) -> str:
+    """How workers come, for people who wait for one."""
+    table, daemon = config.pool, config.daemon
+    if table.kind == "ray":
+        return f"the Ray cluster at {table.address} is to place {table.workers}: see this daemon's log"
+    url = table.url or (f"http://{_host(daemon.host)}:{daemon.port}" if daemon.port else "URL")
+    return f"start one: headrace worker --daemon {url}"
+
+
+def _host(host: str) -> str:
+    """What it listens on, as somebody else would call it; an address of its own where it listens on all of them."""
+    if host in ("0.0.0.0", "::", ""):
+        return socket.gethostname()
+    return f"[{host}]" if ":" in host else host
 
 
 def ray_pool_of(config: Config, urls: Sequence[str], pool: Pool | None) -> RayPool | None:

@@ -30,6 +30,7 @@ from agents.events import (
 )
 from agents.lifecycle import State, StopReason
 from agents.port import Journal, Newcomers, TakesLate
+from agents.snapshot import RunSnapshot
 from orchestrator.instruments.books import APPEND_BOUNDS, Distribution
 from orchestrator.instruments.families import counter, gauge, histogram
 
@@ -61,6 +62,16 @@ class _OpenRun:
         return State.RUNNING if self.begun else State.CREATED
 
 
+def _standing(run: RunSnapshot) -> _OpenRun:
+    found = _OpenRun()
+    found.begun = run.started is not None
+    found.cancelling = run.cancel is not None
+    found.model = run.open_request is not None
+    calls = () if run.open_step is None else run.open_step.calls
+    found.tools = sum(call.started and call.outcome is None for call in calls)
+    return found
+
+
 class RunMetrics(Collector):
     """Counts runs and tool calls. Register it beside other collectors: `registry` is usually the call metrics' own."""
 
@@ -84,6 +95,10 @@ class RunMetrics(Collector):
     def left(self, run: str) -> None:
         """Nobody drives this run for now; it is open again when somebody resumes it."""
         self._open.pop(run, None)
+
+    def stands(self, run: RunSnapshot) -> None:
+        """This run goes on from here, whatever was known of it."""
+        self._open[run.created.run] = _standing(run)
 
     def lost(self, run: str) -> None:
         """An event of this run could not be kept: the run ends without a closing one (`agents.log`)."""
@@ -174,6 +189,10 @@ class MeteredJournal:
         self._metrics.appended(self._clock() - started)
         for event in events:
             self._metrics.see(event)
+
+    def stands(self, run: RunSnapshot) -> None:
+        """See `RunMetrics.stands`."""
+        self._metrics.stands(run)
 
     async def late(self, event: Event) -> None:
         """Evidence changes no number."""

@@ -1,13 +1,16 @@
 """What a worker is given to drive a run with."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import trio
+from msgspec import Raw
 
 from agents.budget import Scope
+from agents.money import Price
+from agents.port import Priority
 from agents.spec import AgentSpec
 from orchestrator.store.base import PAGE, Record, Store
-from orchestrator.views.workers import AgentMaterial, ScopeView
+from orchestrator.views.workers import AgentMaterial, RunMaterial, ScopeView
 
 
 def agent_material(agent: AgentSpec) -> AgentMaterial:
@@ -31,6 +34,27 @@ def agent_material(agent: AgentSpec) -> AgentMaterial:
         extra=dict(agent.extra),
         compact_at=agent.compact_at,
         compact_keep=agent.compact_keep,
+    )
+
+
+def run_material(
+    agent: AgentSpec,
+    records: Sequence[Record],
+    *,
+    generation: int,
+    priority: Priority,
+    scope: Scope,
+    price: Price | None,
+) -> RunMaterial:
+    """All of it. `records` are those of the run's session, the first to the last; `scope` is the run's own."""
+    return RunMaterial(
+        agent=agent_material(agent),
+        generation=generation,
+        number=len(records),
+        records=tuple(Raw(record.data) for record in records),
+        priority=int(priority),
+        above=views_above(scope),
+        price=price,
     )
 
 

@@ -9,10 +9,9 @@ here. It is left, like every run, where this process leaves its runs: its worker
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final
 
 import trio
-from msgspec import Raw
 
 from agents.budget import Scope
 from agents.errors import HeadraceError
@@ -21,52 +20,25 @@ from agents.fold import fold, raised, result_of
 from agents.lifecycle import TERMINAL, State
 from agents.log import JournalLost
 from agents.loop import AgentRun, Taken, Taker
-from agents.money import PriceList
 from agents.origin import RunLeft, RunParked
 from agents.port import Journal, ModelPort
 from agents.result import RunResult
 from agents.snapshot import SessionSnapshot
-from orchestrator.pools.material import agent_material, views_above
+from orchestrator.pools.crew import Crew
+from orchestrator.pools.material import run_material
 from orchestrator.pools.remote_books import RemoteBooks
 from orchestrator.pools.remote_calls import RemoteCalls
 from orchestrator.pools.remote_children import RemoteChildren
+from orchestrator.pools.remote_end import ending_of
 from orchestrator.pools.remote_log import RemoteLog
 from orchestrator.pools.remote_progress import RemoteProgress
 from orchestrator.runs.driven import Progress
 from orchestrator.runs.journal import SessionJournal
-from orchestrator.runs.means import Means
+from orchestrator.runs.means import Means, TakesStanding
 from orchestrator.runs.record import RunRecord
 from orchestrator.views.workers import LeftRequest, RunMaterial
 
 _AGAIN_SECONDS: Final = 1.0
-
-
-class Crew(Protocol):
-    """The pool, as its runs see it."""
-
-    def offer(self, run: "RemoteRun") -> None:
-        """The run wants a worker; `given` is called when it has one."""
-        ...
-
-    def withdraw(self, run: "RemoteRun") -> None:
-        """It wants none for now."""
-        ...
-
-    def take_back(self, run: str) -> None:
-        """No worker may have it for now."""
-        ...
-
-    def over(self, run: str) -> None:
-        """No worker has anything to do with it any more."""
-        ...
-
-    def tell(self, run: str, events: Sequence[Event]) -> None:
-        """These came into its log from outside."""
-        ...
-
-    def leave_soon(self) -> None:
-        """This process is ending."""
-        ...
 
 
 class RemoteRun:
@@ -92,6 +64,7 @@ class RemoteRun:
         self._means = means
         self._own = own
         self._journal = journal
+        self._log = log
         last = None if snapshot is None else snapshot.last
         told = means.parent(record.flow.tenant)
         self.books = RemoteBooks(
@@ -100,7 +73,7 @@ class RemoteRun:
             None if last is None else last.open_request,
             () if told is None else told.path(),
         )
-        self.calls = RemoteCalls(lambda: _model_of(record), own.progress.price)
+        self.calls = RemoteCalls(self._model, own.progress.price)
         self.children = RemoteChildren(means.spawner(record))
         self.log = RemoteLog(means.store, record.session, record.run, journal, log, self.books, self._begin)
         self.log.on_end = self.calls.forget
@@ -115,6 +88,7 @@ class RemoteRun:
         self._to_tell: CancelRequested | None = None
         self._left: LeftRequest | None = None
         self._leaving = False
+        record.hindrance = self._hindrance
 
     # What drives runs knows of it
 
@@ -267,22 +241,15 @@ class RemoteRun:
         self._crew.take_back(self.run)
         if self._lent:
             await self._take_lease()
-        await self.log.whole()
-        known = await self.log.known()
-        ending = AgentRun.take_up(
-            self._own.progress.agent,
-            known.freeze(),
-            model=_model_of(self.record),
-            journal=_Here(self),
-            prices=PriceList({}),
+        ending = await ending_of(
+            self._own,
+            self.log,
+            look=self.look,
+            model=self._model(),
             generation=self._journal.generation,
-            number=known.number,
             wall=self._means.clock(),
             priority=self.record.priority,
         )
-        # the same clocks to the last digit, or it could begin something in the moment that it seems to have left
-        ending.scope.started, ending.scope.limits = self.scope.started, self.scope.limits
-        ending.progress.expiry = self.progress.expiry
         try:
             await ending.drive()
         except (RunLeft, JournalLost) as error:
@@ -295,6 +262,8 @@ class RemoteRun:
         """A worker has a claim to it."""
         self.claimed = True
         self._lent = self._lent or begun
+        if begun and self.log.progress is not None and isinstance(self._log, TakesStanding):
+            self._log.stands(self.log.progress.freeze())  # nothing in its log says that it goes on
         self._stir()
 
     def lost(self) -> None:
@@ -309,14 +278,12 @@ class RemoteRun:
             await self._take_lease()
         self._lent = True
         records = await self.log.whole()
-        agent = self._own.progress.agent
-        return RunMaterial(
-            agent=agent_material(agent),
+        return run_material(
+            self._own.progress.agent,
+            records,
             generation=self._journal.generation,
-            number=len(records),
-            records=tuple(Raw(record.data) for record in records),
-            priority=int(self.record.priority),
-            above=views_above(self.scope),
+            priority=self.record.priority,
+            scope=self.scope,
             price=self.progress.price,
         )
 
@@ -344,6 +311,10 @@ class RemoteRun:
     async def _take_lease(self) -> None:
         self._journal.generation = (await self._means.executor.take(self.record.session)).generation
 
+    def _model(self) -> ModelPort:
+        assert self.record.terms.model is not None
+        return self.record.terms.model
+
     def _begin(self, events: Sequence[Event]) -> RemoteProgress:
         return self._known(fold(events))
 
@@ -351,6 +322,10 @@ class RemoteRun:
         assert snapshot.last is not None, f"run {self.run} has no first event"
         own = self._own.progress
         return RemoteProgress(snapshot.last, snapshot.events, self.scope, own.price, own.expiry)
+
+    def _hindrance(self) -> str:
+        wants = self._nursery is not None and not self.claimed and self.result is None
+        return self._crew.problem() if wants else ""
 
     def _take_away(self) -> None:
         self._cancelled = True
@@ -361,19 +336,3 @@ class RemoteRun:
 
     def __repr__(self) -> str:
         return f"<RemoteRun {self.run} {self.state}{' claimed' if self.claimed else ''}>"
-
-
-class _Here:
-    """Implements `agents.port.Journal` for the end of a run that no worker has."""
-
-    def __init__(self, run: RemoteRun) -> None:
-        self._run = run
-
-    async def append(self, events: Sequence[Event]) -> None:
-        await self._run.log.append_here(events)
-        self._run.look()
-
-
-def _model_of(record: RunRecord) -> ModelPort:
-    assert record.terms.model is not None
-    return record.terms.model

@@ -1,14 +1,14 @@
 """What the parts of one run service share: where runs are kept, what they think with, and who asks for them."""
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import trio
 
 from agents.budget import Scope
 from agents.loop import AgentRun
 from agents.port import Journal, Models
-from agents.snapshot import SessionSnapshot
+from agents.snapshot import RunSnapshot, SessionSnapshot
 from agents.spawner import Spawner
 from agents.spec import AgentSpec
 from orchestrator.catalogue import Catalogue
@@ -49,6 +49,15 @@ class Elsewhere(Protocol):
         """What stands here for a run that is driven there, in the place of `run`, which is not driven then. `log` is
         the run's way to its log, `journal` the inmost part of it; `snapshot` is where it stands, None for a new run.
         """
+        ...
+
+
+@runtime_checkable
+class TakesStanding(Protocol):
+    """A run's log, wrapped by somebody who keeps count of open runs."""
+
+    def stands(self, run: RunSnapshot) -> None:
+        """The run goes on from here, though no event says so: who drives it outlived the process that it began in."""
         ...
 
 

@@ -39,7 +39,7 @@ class RunRecord:
     for it, until somebody says something. `owner` is set to wake whoever drives it in a task of its own by then, and
     `expected` says that somebody will, so that nobody else may. `on_asked` is called when other things are asked.
     `let_go` says that whoever drives it is to leave it, and stay away.
-    `heard` counts what was said to it from outside.
+    `heard` counts what was said to it from outside. `hindrance` says what is in the way of what drives it, if anything.
     """
 
     __slots__ = (
@@ -54,6 +54,7 @@ class RunRecord:
         "expected",
         "flow",
         "heard",
+        "hindrance",
         "journal",
         "let_go",
         "on_asked",
@@ -91,6 +92,7 @@ class RunRecord:
         self.requests = OpenRequests()
         self.owner: trio.Event | None = None
         self.on_asked: Callable[[RunRecord], None] = lambda record: None
+        self.hindrance: Callable[[], str] = str
         self.result: RunResult | None = None
         self.detail: RunDetail | None = None
         self._head = head
@@ -256,7 +258,7 @@ class RunRecord:
         if self.detail is not None:
             return listed(self.detail)
         state = self.state
-        seen = replace(self.head.view, state=state, observed=observed(state), message=self.problem)
+        seen = replace(self.head.view, state=state, observed=observed(state), message=self.problem or self.hindrance())
         known = self.parked if self._run is None else self._run.progress
         return seen if known is None else so_far(seen, known)
 

@@ -75,8 +75,31 @@ class BackendView(Struct, frozen=True, kw_only=True):
     hidden_tenants: int = 0
 
 
+class SilentWorker(Struct, frozen=True, kw_only=True):
+    """A worker that has not said that it is alive for `quiet` seconds, though it should have."""
+
+    worker: str
+    quiet: float
+
+
+class PoolView(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The worker processes that drive runs: how many there are, what they drive, how many more they could drive.
+
+    `waiting` runs want a worker. `silent` are the longest silent, a few at most. `problem` says why no run gets one.
+    """
+
+    workers: int = 0
+    runs: int = 0
+    room: int = 0
+    waiting: int = 0
+    silent: tuple[SilentWorker, ...] = ()
+    problem: str = ""
+
+
 class QueueView(Struct, frozen=True, kw_only=True):
-    """Everything at one moment. `runs` counts runs by state, `jobs` live jobs; `draining` says that it is ending."""
+    """Everything at one moment. `runs` counts runs by state, `jobs` live jobs; `draining` says that it is ending.
+    `pool` is there where worker processes drive runs.
+    """
 
     now: float
     uptime: float
@@ -85,6 +108,7 @@ class QueueView(Struct, frozen=True, kw_only=True):
     backends: tuple[BackendView, ...]
     runs: dict[str, int]
     jobs: int
+    pool: PoolView | None = None
 
 
 class ToolServerView(Struct, frozen=True, kw_only=True):
