@@ -13,7 +13,7 @@ from orchestrator.api.services import Jobs, Runs, Services, Sessions
 from orchestrator.jobs.errors import UnknownJob
 from orchestrator.store.errors import UnknownSession
 from orchestrator.views.jobs import LIVE_PHASES, JobList, JobRequest, JobView
-from orchestrator.views.queue import BackendView, CapabilitiesView, QueueView
+from orchestrator.views.queue import BackendView, CapabilitiesView, PoolView, QueueView
 from orchestrator.views.runs import PriorityName, RunRequest, RunView
 from orchestrator.views.sessions import SessionDetail
 
@@ -85,6 +85,7 @@ async def queue_for(services: Services, client: Client) -> QueueView:
         backends=tuple(_own_rows(backend, client) for backend in view.backends),
         runs=await services.runs.states(client.tenant),
         jobs=sum(job.phase in LIVE_PHASES for job in own_jobs(services.jobs, client).jobs),
+        pool=None if view.pool is None else PoolView(problem=view.pool.problem),
     )
 
 

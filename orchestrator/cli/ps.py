@@ -1,6 +1,7 @@
 """`headrace ps`: the runs that a daemon knows."""
 
 import time
+from collections import Counter
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -11,7 +12,7 @@ from rich.table import Table
 from orchestrator.cli.connect import Json, Url, speak
 from orchestrator.cli.exits import DONE, say
 from orchestrator.cli.progress import short
-from orchestrator.cli.render import age, cells, columns, print_json, print_table
+from orchestrator.cli.render import age, brief, cells, columns, many, print_json, print_table
 from orchestrator.cli.run_end import state_words
 from orchestrator.cli.signals import SignalEnd
 from orchestrator.client.client import Client
@@ -81,6 +82,8 @@ def ps(
             return DONE
         if kept:
             print_table(runs_table(kept, time.time()))
+            for line in hindrances(kept):
+                say(line)
         else:
             say("no run is under way" if not every and not state else "no run matches")
         _summary(shown, page, narrowed=bool(state or tenant or job or session), every=every)
@@ -108,6 +111,12 @@ def runs_table(runs: list[RunView], now: float) -> Table:
             )
         )
     return table
+
+
+def hindrances(runs: list[RunView]) -> list[str]:
+    """What is in the way of runs that have not ended, each thing once, the commonest first."""
+    found = Counter(run.message for run in runs if run.reason is None and run.message)
+    return [f"{many(count, 'run')}: {brief(message, 400)}" for message, count in found.most_common()]
 
 
 def _summary(shown: int, page: RunPage, *, narrowed: bool, every: bool) -> None:

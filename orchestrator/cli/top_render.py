@@ -16,7 +16,7 @@ from agents.lifecycle import TERMINAL
 from orchestrator.cli.progress import duration
 from orchestrator.cli.top_cells import UNICODE, Glyphs, bar, clip, few, fit, name_of, percent, span
 from orchestrator.cli.top_tenants import tenant_lines
-from orchestrator.views.queue import BackendView, EndpointView, LimitView, QueueView
+from orchestrator.views.queue import BackendView, EndpointView, LimitView, PoolView, QueueView
 
 TENANTS_WANTED = 5
 """Tenants of each backend that should be seen before endpoints are told in detail."""
@@ -100,7 +100,23 @@ def _header(view: QueueView, width: int, glyphs: Glyphs) -> list[Text]:
         runs.append(f"; ended: {_counts(ended)}", "dim")
     jobs = Text(f"{view.jobs:,} live job{'' if view.jobs == 1 else 's'} ")
     first = Text.assemble(fit(title, max(width - jobs.cell_len, 0), glyphs), jobs)
-    return [first, runs]
+    return [first, runs] if view.pool is None else [first, runs, _pool(view.pool)]
+
+
+def _pool(pool: PoolView) -> Text:
+    """The worker processes, on one line."""
+    if pool.problem:
+        line = Text(f" {name_of(pool.problem)}", "bold red")
+    else:
+        line = Text(f" {pool.workers:,} worker{'' if pool.workers == 1 else 's'}: ")
+        line.append(f"{pool.runs:,} run{'' if pool.runs == 1 else 's'}", "bold")
+        line.append(f", room for {pool.room:,} more")
+    if pool.waiting:
+        line.append(f"   {pool.waiting:,} run{' waits' if pool.waiting == 1 else 's wait'} for a worker", "yellow")
+    if pool.silent:
+        silent = ", ".join(f"{name_of(one.worker)} for {span(one.quiet)}" for one in pool.silent)
+        line.append(f"   silent: {silent}", "bold red")
+    return line
 
 
 ENDED = frozenset(state.value for state in TERMINAL)

@@ -16,7 +16,9 @@ SECONDS: Final = 5.0
 
 
 def why_waiting(queue: QueueView, tenant: str) -> tuple[str, str]:
-    """The reason as a stable word and in words for a person; both empty where nothing holds the tenant's calls."""
+    """The reason as a stable word and in words for a person; both empty where nothing holds the tenant's work."""
+    if queue.pool is not None and queue.pool.problem:
+        return "no worker", queue.pool.problem
     for backend in queue.backends:
         own = next((row for row in backend.tenants if row.tenant == tenant), None)
         if own is None:

@@ -9,6 +9,7 @@ from orchestrator.board import Board
 from orchestrator.catalogue import Catalogue
 from orchestrator.daemon.owners import Owners
 from orchestrator.jobs.service import JobService
+from orchestrator.pools.pool import Pool
 from orchestrator.runs.service import RunService
 from orchestrator.tools.mcp import McpServers
 from orchestrator.version import version
@@ -28,6 +29,7 @@ class Views:
         jobs: JobService,
         catalogue: Callable[[], Catalogue],
         draining: Callable[[], bool],
+        pool: Pool | None,
     ) -> None:
         self._board = board
         self._owners = owners
@@ -36,6 +38,7 @@ class Views:
         self._jobs = jobs
         self._catalogue = catalogue
         self._draining = draining
+        self._pool = pool
         self._began = trio.current_time()
 
     async def queue(self) -> QueueView:
@@ -49,6 +52,7 @@ class Views:
             backends=self._board.backends(tuple(self._owners.by_name.values()), now),
             runs=await self._runs.states(),
             jobs=self._jobs.live,
+            pool=None if self._pool is None else self._pool.view(),
         )
 
     def capabilities(self) -> CapabilitiesView:

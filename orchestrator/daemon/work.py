@@ -102,6 +102,7 @@ class Work:
             jobs=self.jobs,
             catalogue=self._catalogue,
             draining=draining,
+            pool=self.pool,
         )
 
     async def drain(self, seconds: float, edge: Edge, patience: trio.CancelScope) -> None:
