@@ -1,0 +1,1 @@
+"""Experiments: which of several systems, models or environments does better, with an error rate that is kept."""
