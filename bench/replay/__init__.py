@@ -1,0 +1,1 @@
+"""A trace under several policies: waits, limits, fairness, goodput."""
