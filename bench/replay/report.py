@@ -51,8 +51,8 @@ class PolicyReport(Struct, frozen=True, kw_only=True):
     """One trace under one policy. Times in seconds.
 
     `tightest` is the mean, over minutes in which calls waited throughout, of the use of the limit that was used most.
-    `jain_mean` and `jain_worst` are Jain's index of the service of those tenants that had calls waiting throughout a
-    minute, over all minutes with two such tenants; `spread` is the largest difference of theirs within a minute.
+    `jain_mean` and `jain_worst` are Jain's index of the service in one priority of those tenants that had calls of it
+    waiting throughout a minute, over all minutes with two such tenants; `spread` is their largest difference.
     `booked_spread` and `bound` are the owner's own books where they came nearest to the bound. `in_time` are the calls
     that ended well within their deadline, `goodput` the tokens of those per second until the end.
     """
@@ -151,23 +151,30 @@ def _tightest(result: Replayed, backlogged: Sequence[tuple[float, float]]) -> fl
 
 
 def _fairness(played: Sequence[Played], ended: float) -> tuple[list[float], list[float]]:
-    """For each minute in which two tenants or more had calls waiting throughout: Jain's index, and their spread."""
-    waiting: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    service: dict[str, ServiceOverTime] = defaultdict(lambda: ServiceOverTime(TICK))
+    """For each minute and priority in which two tenants or more had calls waiting throughout: Jain's index of their
+    service, and its spread.
+    """
+    waiting: dict[tuple[Priority, str], list[tuple[float, float]]] = defaultdict(list)
+    service: dict[tuple[Priority, str], ServiceOverTime] = defaultdict(lambda: ServiceOverTime(TICK))
     for one in played:
         call = one.call
-        waiting[call.tenant].append((one.arrived, one.arrived + one.waited))
+        flow = call.priority, call.tenant
+        waiting[flow].append((one.arrived, one.arrived + one.waited))
         if one.first_token is not None:
-            served = service[call.tenant]
+            served = service[flow]
             served.add(one.first_token, one.first_token, _WEIGHTS.cost(call.input - call.cached, call.cached, 0))
             served.add(one.first_token, one.ended, _WEIGHTS.cost(0, 0, call.output))
-    unions = {tenant: merged(spans) for tenant, spans in waiting.items()}
+    unions = {flow: merged(spans) for flow, spans in waiting.items()}
     indices, spreads = [], []
     for place, (start, end) in enumerate(ticks(ended, TICK)):
-        values = [service[tenant].at(place) for tenant, union in unions.items() if covers(union, start, end)]
-        if len(values) > 1:
-            indices.append(jain(values))
-            spreads.append(max(values) - min(values))
+        by_priority: dict[Priority, list[float]] = defaultdict(list)
+        for flow, union in unions.items():
+            if covers(union, start, end):
+                by_priority[flow[0]].append(service[flow].at(place))
+        for values in by_priority.values():
+            if len(values) > 1:
+                indices.append(jain(values))
+                spreads.append(max(values) - min(values))
     return indices, spreads
 
 

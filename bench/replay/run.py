@@ -1,5 +1,6 @@
 """One trace under one policy, in virtual time."""
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -28,8 +29,19 @@ class Replayed(Struct, frozen=True):
     apart: list[tuple[float, float]]
 
 
-def replay(calls: Sequence[TraceCall], policy: Policy, provider: Provider, *, noise: float, seed: int) -> Replayed:
-    """Plays the calls to their last answer. The same arguments give the same result in any process."""
+def replay(
+    calls: Sequence[TraceCall],
+    policy: Policy,
+    provider: Provider,
+    *,
+    noise: float,
+    seed: int,
+    until: float = math.inf,
+) -> Replayed:
+    """Plays the calls to their last answer, or breaks off at `until` seconds.
+
+    The same arguments give the same result in any process.
+    """
 
     async def scenario() -> Replayed:
         backend, recorder, apart = provider.backend(seed), Recorder(), list[tuple[float, float]]()
@@ -37,7 +49,8 @@ def replay(calls: Sequence[TraceCall], policy: Policy, provider: Provider, *, no
         async with served(policy, provider.config(), [endpoint], hooks=[recorder], seed=seed) as to:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_sample, to, apart)
-                await play(calls, to.call, recorder, noise=noise, seed=seed)
+                with trio.move_on_at(until):
+                    await play(calls, to.call, recorder, noise=noise, seed=seed)
                 nursery.cancel_scope.cancel()
             return Replayed(recorder.played, backend, trio.current_time(), apart)
 

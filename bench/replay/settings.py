@@ -27,6 +27,7 @@ class Provider(Struct, frozen=True, kw_only=True):
 
     Amounts are per minute; None is no limit. `concurrency` is in calls at once. `counted`, `algorithm` and `window` are
     as in `SimLimit`; what counts output only as it is produced has no bearing on requests and input.
+    An owner knows of the shorter windows only where it is told, as of those of a real provider.
     """
 
     requests: float | None = None
@@ -36,6 +37,7 @@ class Provider(Struct, frozen=True, kw_only=True):
     counted: Counted = "reconciled"
     algorithm: Algorithm = "sliding_window"
     window: float | None = None
+    window_told: bool = False
     concurrency: int | None = None
     speed: Speed = Speed()
     headers: tuple[float, float] = HEADERS
@@ -63,17 +65,16 @@ class Provider(Struct, frozen=True, kw_only=True):
         return Endpoint(
             "provider",
             backend,
-            limits=tuple(
-                LimitSpec(kind, amount, counted=self.counted, burst_seconds=self._burst())
-                for kind, amount in self.amounts().items()
-            ),
+            limits=tuple(spec for kind, amount in self.amounts().items() for spec in self._specs(kind, amount)),
             in_flight=None if self.concurrency is None else InFlightSpec(calls=self.concurrency),
             concurrency=ConcurrencyConfig(fixed=self.concurrency or UNBOUNDED),
         )
 
-    def _burst(self) -> float:
-        """What may go out at once is what the provider's shorter window lets in, where it has one."""
-        return min(10.0, self.window) if self.window is not None else 10.0
+    def _specs(self, kind: LimitKind, amount: float) -> list[LimitSpec]:
+        specs = [LimitSpec(kind, amount, counted=self.counted)]
+        if self.window is not None and self.window_told:
+            specs.append(LimitSpec(kind, amount * self.window / 60.0, per=self.window, counted=self.counted))
+        return specs
 
     def config(self) -> OwnerConfig:
         return OwnerConfig("replay")
