@@ -20,7 +20,7 @@ def hint_of(config: Config) -> str:
     table, daemon = config.pool, config.daemon
     if table.kind == "ray":
         return f"the Ray cluster at {table.address} is to place {table.workers}: see this daemon's log"
-    url = table.url or (f"http://{_host(daemon.host)}:{daemon.port}" if daemon.port else "URL")
+    url = f"http://{_host(daemon.host)}:{daemon.port}" if daemon.port else "URL"
     return f"start one: headrace worker --daemon {url}"
 
 

@@ -110,6 +110,8 @@ class RunMetrics(Collector):
         match event:
             case RunCreated():
                 self._open[event.run] = _OpenRun()
+            case RunStarted():  # an earlier process may have made it
+                self._open.setdefault(event.run, _OpenRun()).begun = True
             case RunResumed():
                 self._open[event.run] = run = _OpenRun()
                 run.begun = True
@@ -129,8 +131,6 @@ class RunMetrics(Collector):
         if run is None:
             return
         match event:
-            case RunStarted():
-                run.begun = True
             case RunWaiting():
                 run.waiting = State.WAITING_APPROVAL if "approval" in event.reasons else State.WAITING_INPUT
             case ModelRequested():

@@ -7,8 +7,13 @@ from msgspec.structs import replace
 
 from orchestrator.cli.top_cells import ASCII, UNICODE, bar, few, mark, percent, span
 from orchestrator.cli.top_render import board_lines
-from orchestrator.views.queue import BackendView, QueueView
+from orchestrator.views.queue import BackendView, PoolView, QueueView, SilentWorker
 from tests.board.busy import BUSY, TENANTS, endpoint, many, tenant
+
+POOLED = replace(
+    BUSY,
+    pool=PoolView(workers=3, runs=1_204, room=72, waiting=14, silent=(SilentWorker(worker="node-2", quiet=17.3),)),
+)
 
 
 def draw(view: QueueView, width: int, height: int | None = None, gone: str = "") -> list[str]:
@@ -24,7 +29,7 @@ def row(lines: list[str], name: str) -> list[str]:
     width=st.integers(1, 220),
     height=st.none() | st.integers(1, 60),
     view=st.sampled_from(
-        [BUSY, many(3), many(100), replace(BUSY, backends=()), replace(BUSY, backends=BUSY.backends * 9)]
+        [BUSY, many(3), many(100), replace(BUSY, backends=()), replace(BUSY, backends=BUSY.backends * 9), POOLED]
     ),
     gone=st.sampled_from(["", "the daemon is gone"]),
 )
@@ -34,6 +39,16 @@ def test_nothing_runs_over_the_edge(width: int, height: int | None, view: QueueV
     assert all(line.cell_len <= width for line in lines)
     assert all("\n" not in line.plain for line in lines)
     assert height is None or len(lines) <= height
+
+
+def test_worker_processes_have_a_line() -> None:
+    """How many there are, what they drive, what waits, who is silent; without one, what to do."""
+    [line] = [line for line in draw(POOLED, 120) if "worker" in line]
+    assert "3 workers: 1,204 runs, room for 72 more   14 runs wait for a worker   silent: node-2 for 17s" in line
+    none = replace(BUSY, pool=PoolView(waiting=1, problem="no worker is connected; start one"))
+    [line] = [line for line in draw(none, 120) if "worker" in line]
+    assert line == " no worker is connected; start one   1 run waits for a worker"
+    assert not any("worker" in line for line in draw(BUSY, 120))
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (100, 30), (160, 50), (200, 50), (160, None)])

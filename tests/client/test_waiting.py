@@ -2,9 +2,10 @@
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from orchestrator.cli.waiting import explain, why_waiting
-from orchestrator.views.queue import BackendView, EndpointView, QueueView, TenantView
+from orchestrator.views.queue import BackendView, EndpointView, PoolView, QueueView, TenantView
 from tests.client.fake_daemon import FakeDaemon, answered, refused, talking
 
 SO_FAR = "for 12 s so far"
@@ -48,6 +49,8 @@ def queue(tenants: tuple[TenantView, ...], *endpoints: EndpointView) -> QueueVie
         (queue((tenant(queued=1),), endpoint("open", 3.0)), "backend up does not answer, next try in 3.0 s"),
         (queue((tenant(),), endpoint("open", 30.0), endpoint("half_open")), "backend up does not answer, next try now"),
         (queue((tenant(),), endpoint("open", 30.0), endpoint()), ""),
+        (replace(queue((), endpoint()), pool=PoolView(problem="no worker is connected")), "no worker is connected"),
+        (replace(queue((), endpoint()), pool=PoolView(workers=1)), ""),
     ],
 )  # fmt: skip
 def test_the_reason_is_the_tenants_own(view: QueueView, expected: str) -> None:
