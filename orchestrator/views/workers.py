@@ -227,8 +227,8 @@ class LateRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class LeftRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The worker drives the run no longer, and it has not ended: it waits for people (`parked`), or was left.
 
-    Without a `message` it is given to a worker again a second later. A `message` says what stands in the way (a tool that
-    cannot be made there): people are shown it, and the run is given to a worker again after a while.
+    Without a `message` it is given to a worker again a second later. A `message` says what stands in the way (a tool
+    that cannot be made there): people are shown it, and the run is given to a worker again after a while.
     """
 
     claim: Claim

@@ -131,7 +131,8 @@ class Link:
         if found_out:
             self._there = trio.Event()
         if now - self._since >= self._patience:
-            raise PatienceOver(f"{error.message}, and was not there for {self._patience:g} s") from error
+            so_long = f", and was not there for {self._patience:g} s" if self._patience else ""
+            raise PatienceOver(f"{error.message}{so_long}") from error
         self._outage.gone(f"{error.message}; trying again for {self._patience:g} s")
         return found_out
 

@@ -137,9 +137,8 @@ class Worker:
             self._over = error
             self._lose_all()
         else:
+            self._met.set()  # told to end before that, it has begun as far as it ever does
             await self._say_bye()
-        finally:
-            self._met.set()
         await self._left()
 
     async def _poll(self, nursery: trio.Nursery, materials: Materials) -> None:

@@ -11,9 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 import trio
-from typer.testing import CliRunner
 
-from orchestrator.cli.app import app
 from orchestrator.daemon.stores import FILE
 from orchestrator.store.sqlite import open_sqlite
 from tests.daemon.process import Process, daemon, started
@@ -165,15 +163,3 @@ def test_a_worker_that_is_told_to_end_hands_its_runs_over(place: Place) -> None:
     assert seen["unknown effects"] == 0
     assert seen["resumed"] >= 1
     assert max(done(place.folder, "put").values()) == 1
-
-
-def test_what_is_wrong_with_a_worker_is_said_at_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody there, an address that is none, a key that is not there: a sentence each, and an exit code of its own."""
-    monkeypatch.delenv("NO_SUCH_KEY", raising=False)
-    for words, code, said in (
-        (["http://127.0.0.1:9", "--patience", "0.3"], 3, "there is no daemon"),
-        (["nowhere"], 2, "'nowhere' is no address of a daemon"),
-        (["http://127.0.0.1:9", "--key-env", "NO_SUCH_KEY"], 2, "NO_SUCH_KEY is unset"),
-    ):
-        result = CliRunner().invoke(app, ["worker", "--daemon", *words])
-        assert (result.exit_code, said in result.stderr) == (code, True), result.stderr
