@@ -34,7 +34,8 @@ def report_job(
             complain(f"failed: {more:,} more; the results have them all")
         cut_off = view.failures.get(StopReason.OUTPUT_LIMIT.value, 0)
         if cut_off:
-            complain(f"{cut_off:,} {'answer was' if cut_off == 1 else 'answers were'} cut off; raise --max-tokens")
+            where = "--max-tokens" if view.agent == "plain" else f"max_tokens of agent {view.agent}"
+            complain(f"{cut_off:,} {'answer was' if cut_off == 1 else 'answers were'} cut off; raise {clean(where)}")
     # Results own stdout when they go there.
     if view.answer and not (json or results_on_stdout):
         print_text(view.answer)

@@ -25,7 +25,7 @@ class TooMuch(HeadraceError):
 
 def check_synthesis(synthesis: SynthesisRequest) -> None:
     """Raises `TemplateError`."""
-    unknown = sorted(Template(synthesis.prompt).names - FIELDS)
+    unknown = sorted(Template(synthesis.prompt, needs="").names - FIELDS)
     if unknown:
         raise TemplateError(f"the synthesis's prompt names {{{unknown[0]}}}; it may name {{results}} and {{job}}")
 
@@ -35,7 +35,7 @@ async def synthesis_task(record: JobRecord, results: ResultView, limiter: trio.C
     assert record.request.synthesis is not None
     table = await trio.to_thread.run_sync(_table, results, limiter=limiter)
     fields = {"results": table, "job": record.request.name}
-    return Template(record.request.synthesis.prompt).fill(fields, record.job)
+    return Template(record.request.synthesis.prompt, needs="").fill(fields, record.job)
 
 
 def _table(results: ResultView) -> str:

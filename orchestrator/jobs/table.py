@@ -112,7 +112,7 @@ class ResultTable:
         self._codes[ordinal] = code
         self._counts[code] += 1
         self._failed_again += code != _DONE
-        if code != _DONE and len(self._errors) < ERRORS_KEPT and not line.never_begun:
+        if code != _DONE and len(self._errors) < ERRORS_KEPT and line.reason != StopReason.CANCELLED.value:
             self._errors[ordinal] = f"{line.origin}: {line.error or line.reason}"
         self._pay(line)
         if unknown != NOTHING:

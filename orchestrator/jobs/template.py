@@ -13,6 +13,7 @@ import msgspec
 from agents.errors import HeadraceError
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_OF_INPUT = "the prompt uses nothing of its input: put {text} or a {field} into it"
 _NAME = re.compile(r"[^\W\d][\w-]*\Z")
 
 
@@ -21,11 +22,14 @@ class TemplateError(HeadraceError):
 
 
 class Template:
-    """A parsed template. `names` are the fields it needs. Raises `TemplateError` with line and column of a fault."""
+    """A parsed template. `names` are the fields it uses; `needs` is the error where it uses none, empty for no error.
+
+    Raises `TemplateError` with line and column of a fault.
+    """
 
     __slots__ = ("_parts", "names")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, needs: str = _OF_INPUT) -> None:
         if not text.strip():
             raise TemplateError("the prompt is empty")
         parts: list[tuple[str, str]] = []
@@ -43,8 +47,8 @@ class Template:
         parts.append((text[start:], ""))
         self._parts = tuple(parts)
         self.names: Set[str] = frozenset(name for _, name in parts if name)
-        if not self.names:
-            raise TemplateError("the prompt uses nothing of its input: put {text} or a {field} into it")
+        if needs and not self.names:
+            raise TemplateError(needs)
 
     def __repr__(self) -> str:
         return f"<Template {', '.join(sorted(self.names))}>"

@@ -12,6 +12,7 @@ from agents.result import RunResult
 from orchestrator.jobs import losers
 from orchestrator.jobs.record import NEVER_BEGUN, JobLine
 from orchestrator.jobs.service import JobService
+from orchestrator.jobs.writing import Ended, LineWriter
 from orchestrator.store.base import RunQuery
 from orchestrator.store.memory import MemoryStore
 from orchestrator.store.sqlite import open_sqlite
@@ -136,11 +137,20 @@ async def test_rows_that_a_daemon_left_out_are_written_by_the_next(
 ) -> None:
     """A daemon that ends among thousands of rows leaves the rest; each input has one row at the end."""
     monkeypatch.setattr(losers, "TOGETHER", 10)
-    store = MemoryStore()
+    store, closed, write = MemoryStore(), trio.Event(), losers._write
+
+    async def held_up(writer: LineWriter, ended: list[Ended]) -> None:
+        if service.view("j").failed > 30:
+            await closed.wait()
+        await write(writer, ended)
+
+    monkeypatch.setattr(losers, "_write", held_up)
     async with serving(tmp_path, FakeRuns(odd_ones_fail), store=store) as service:
         await service.create(replace(REQUEST, workers=1, gather=GatherRequest(policy="all")))
         await feed(service, "j", lines(range(1, 2001)))
         await until(lambda: service.view("j").failed > 30)
+        service.close(0)
+        closed.set()
     assert service.view("j").phase == "interrupted"
     assert service.view("j").failed < 2000
     runs = FakeRuns()
