@@ -9,7 +9,8 @@ from agents.folding import Folding
 from agents.lifecycle import State
 from agents.messages import Message, Usage
 from agents.money import Price
-from agents.snapshot import CallSnapshot, RunSnapshot
+from agents.snapshot import CallSnapshot, RunSnapshot, SessionSnapshot
+from orchestrator.runs.driven import Progress
 
 
 class RemoteProgress:
@@ -96,3 +97,9 @@ class RemoteProgress:
     @property
     def _calls(self) -> tuple[CallSnapshot, ...]:
         return () if self._folding.open_step is None else self._folding.open_step.calls
+
+
+def progress_of(snapshot: SessionSnapshot, own: Progress) -> RemoteProgress:
+    """That of the session's last run; `own` has its clocks and its budget."""
+    assert snapshot.last is not None, "the session has no run"
+    return RemoteProgress(snapshot.last, snapshot.events, own.scope, own.price, own.expiry)

@@ -26,12 +26,13 @@ from agents.result import RunResult
 from agents.snapshot import SessionSnapshot
 from orchestrator.pools.crew import Crew
 from orchestrator.pools.material import run_material
+from orchestrator.pools.place import Place
 from orchestrator.pools.remote_books import RemoteBooks
 from orchestrator.pools.remote_calls import RemoteCalls
 from orchestrator.pools.remote_children import RemoteChildren
 from orchestrator.pools.remote_end import ending_of
 from orchestrator.pools.remote_log import RemoteLog
-from orchestrator.pools.remote_progress import RemoteProgress
+from orchestrator.pools.remote_progress import RemoteProgress, progress_of
 from orchestrator.runs.driven import Progress
 from orchestrator.runs.journal import SessionJournal
 from orchestrator.runs.means import Means, TakesStanding
@@ -75,16 +76,18 @@ class RemoteRun:
         )
         self.calls = RemoteCalls(self._model, own.progress.price)
         self.children = RemoteChildren(means.spawner(record))
-        self.log = RemoteLog(means.store, record.session, record.run, journal, log, self.books, self._begin)
+        self.log = RemoteLog(means.store, record.session, record.run, journal, log, self.books, self._known)
         self.log.on_end = self.calls.forget
         if snapshot is not None:
-            self.log.progress = self._known(snapshot)
+            self.log.progress = progress_of(snapshot, own.progress)
         self._lent = False  # whether a worker drives, or drove, under the present generation of the lease
         self._task = trio.CancelScope()
-        self._queued = trio.CancelScope()
+        self._place = Place()
         self._nursery: trio.Nursery | None = None
         self._stirred = trio.Event()
-        self._cancelled = last is not None and last.cancel is not None
+        self._cancelled = False
+        if last is not None and last.cancel is not None:
+            self._take_away()
         self._to_tell: CancelRequested | None = None
         self._left: LeftRequest | None = None
         self._leaving = False
@@ -165,25 +168,11 @@ class RemoteRun:
             self._task.cancel()
         failure: HeadraceError | None = None
         with self._task:
-            entered = room is not None and await self._enter(room)
-            try:
+            async with self._place.taken(room, self.progress.expiry):
                 failure = await self._driven()
-            finally:
-                if room is not None and entered:
-                    room.release_on_behalf_of(self)
         if self.result is not None:
             return self.result
         raise failure or RunLeft(f"run {self.run} was left open")
-
-    async def _enter(self, room: trio.CapacityLimiter) -> bool:
-        """Waits for a place; False where it is to end before it has one, for which it needs none."""
-        self._queued = trio.CancelScope(deadline=self.progress.expiry)
-        if self._cancelled:
-            self._queued.cancel()
-        with self._queued:
-            await room.acquire_on_behalf_of(self)
-            return True
-        return False
 
     async def _driven(self) -> HeadraceError | None:
         """Until it has ended; why it has not, if so."""
@@ -315,13 +304,8 @@ class RemoteRun:
         assert self.record.terms.model is not None
         return self.record.terms.model
 
-    def _begin(self, events: Sequence[Event]) -> RemoteProgress:
-        return self._known(fold(events))
-
-    def _known(self, snapshot: SessionSnapshot) -> RemoteProgress:
-        assert snapshot.last is not None, f"run {self.run} has no first event"
-        own = self._own.progress
-        return RemoteProgress(snapshot.last, snapshot.events, self.scope, own.price, own.expiry)
+    def _known(self, events: Sequence[Event]) -> RemoteProgress:
+        return progress_of(fold(events), self._own.progress)
 
     def _hindrance(self) -> str:
         wants = self._nursery is not None and not self.claimed and self.result is None
@@ -329,7 +313,7 @@ class RemoteRun:
 
     def _take_away(self) -> None:
         self._cancelled = True
-        self._queued.cancel()
+        self._place.give_up()
 
     def _stir(self) -> None:
         self._stirred.set()
