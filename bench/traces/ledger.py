@@ -8,7 +8,7 @@ went out, has no answer to be played: it is left out.
 import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -19,7 +19,10 @@ from orchestrator.store.ledger_port import CallRow
 from orchestrator.store.ledger_rows import COLUMNS, input_counted, output_counted
 from orchestrator.store.sqlite_schema import connect
 
-FILE: Final = "headrace.sqlite"
+LeftOut = Literal["open", "never sent", "failed"]
+
+FILE: Final = "headrace.db"
+_SQLITE: Final = b"SQLite format 3\0"
 _BUSY_SECONDS: Final = 10.0
 
 
@@ -28,20 +31,49 @@ def calls_of(rows: Iterable[CallRow]) -> Iterator[TraceCall]:
     first: float | None = None
     for row in rows:
         first = row.arrived if first is None else first
-        if row.ended is None or row.sent <= 0.0 or (row.outcome != "ok" and not row.output):
-            continue
-        yield TraceCall(
-            at=max(0.0, row.arrived - first),
-            input=input_counted(row),
-            output=max(1, output_counted(row)),
-            tenant=row.tenant,
-            job=row.job,
-            run=row.run,
-            cached=row.cached or 0,
-            priority=Priority(row.priority) if 0 <= row.priority < len(Priority) else Priority.STANDARD,
-            max_tokens=row.held_output or None,
-            seconds=max(0.0, row.ended - row.sent),
-        )
+        if why_left_out(row) is None:
+            yield call_of(row, first)
+
+
+def why_left_out(row: CallRow) -> LeftOut | None:
+    """Why a call cannot be played; None where it can."""
+    if row.ended is None:
+        return "open"
+    if row.sent <= 0.0:
+        return "never sent"
+    return None if row.outcome == "ok" or row.output else "failed"
+
+
+def call_of(row: CallRow, first: float) -> TraceCall:
+    """An answered call, timed from `first`, in seconds since the epoch."""
+    assert row.ended is not None, "open calls are left out"
+    return TraceCall(
+        at=max(0.0, row.arrived - first),
+        input=input_counted(row),
+        output=max(1, output_counted(row)),
+        tenant=row.tenant,
+        job=row.job,
+        run=row.run,
+        cached=row.cached or 0,
+        priority=Priority(row.priority) if 0 <= row.priority < len(Priority) else Priority.STANDARD,
+        max_tokens=row.held_output or None,
+        seconds=max(0.0, row.ended - row.sent),
+    )
+
+
+def read_rows(path: Path, *, since: float = 0.0, until: float = float("inf")) -> list[CallRow]:
+    """The rows of a store or of a file of JSON lines that arrived in [since, until), in order. Raises `TraceError`."""
+    if path.is_dir() or _is_store(path):
+        return read_ledger(path, since=since, until=until)
+    return [row for row in read_ledger_lines(path) if since <= row.arrived < until]
+
+
+def _is_store(path: Path) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(_SQLITE)) == _SQLITE
+    except OSError as error:
+        raise TraceError(path, None, f"cannot be read: {error.strerror or error}") from None
 
 
 def read_ledger(path: Path, *, since: float = 0.0, until: float = float("inf")) -> list[CallRow]:

@@ -1,0 +1,1 @@
+"""What would have changed: the calls of a daemon's ledger, played again under another configuration."""
