@@ -7,8 +7,8 @@ the provider counted after a warm-up. What is asked of it:
 - amounts known exactly: at least 98 % of the limit used;
 - amounts estimated: at least 98 %, less half the mean call's share, less the margin that keeps the estimates' errors
   from adding up to a 429 (`4 * cv * sqrt(sum of e^2)` over the calls whose input is not known yet);
-- output counted as it is produced: at least 95 %, and here one 429 in 1,000 calls is let pass: a call that is on its way
-  while the output of others fills the window is refused, and nobody could have known.
+- output counted as it is produced: at least 95 %, and here one 429 in 1,000 calls is let pass: a call on its way while
+  the output of others fills the window is refused, and nobody could have known.
 
 Known limits: where a provider enforces a minute's limit by shorter windows as well, and requests take varying times to
 it, no sender can have both; the last cases are such, and are measured without a target.
