@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 RESAMPLES: Final = 1_999
 """Resamples of a bootstrap, one less than a round number so that its percentiles fall on resamples."""
-MOST_RESAMPLES: Final = 19_999
+MOST_RESAMPLES: Final = 9_999
 _NORMAL: Final = NormalDist()
 
 
@@ -26,7 +26,8 @@ def wilson(successes: float, trials: float, error: float = 0.05) -> tuple[float,
     share = successes / trials
     middle = (share + z * z / (2 * trials)) / (1 + z * z / trials)
     half = z / (1 + z * z / trials) * sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
-    return max(0.0, middle - half), min(1.0, middle + half)
+    low = max(0.0, middle - half) if successes > 0 else 0.0
+    return low, min(1.0, middle + half) if successes < trials else 1.0
 
 
 def effective_trials(shares: Sequence[float], trials: Sequence[int]) -> float:

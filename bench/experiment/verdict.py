@@ -87,8 +87,12 @@ def decide(pairs: Sequence[Pair], question: Question, random: Random) -> Finding
         return _but(told, "better" if good else "worse", "the interval excludes 0, and so does the sign-flip test")
     enough = _enough(pairs, question)
     if within:
-        why = "the interval lies within the margin, but so few tasks would miss a difference that sits in few of them"
-        return _but(told, "noise", why, max(enough, fewest_equivalent(question)))
+        enough = max(enough, fewest_equivalent(question), tasks + 1)
+        why = (
+            "the interval lies within the margin, but so few tasks would miss a difference that sits in few of them; "
+            f"{enough:,} at least"
+        )
+        return _but(told, "noise", why, enough)
     return _but(told, "noise", f"about {enough:,} tasks would show a difference as large as the margin", enough)
 
 
