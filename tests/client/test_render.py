@@ -34,7 +34,7 @@ from agents.lifecycle import State, StopReason
 from agents.messages import Message, ModelReply, ToolCall, Usage
 from orchestrator.cli.amounts import limits_of
 from orchestrator.cli.job_report import job_facts, job_row_table
-from orchestrator.cli.ps import runs_table
+from orchestrator.cli.ps import hindrances, runs_table
 from orchestrator.cli.render import age, brief, cells, clean, clean_json, columns, tokens
 from orchestrator.cli.run_end import detail_table, end_words, next_words, used_words
 from orchestrator.cli.run_events import EventWords
@@ -109,6 +109,17 @@ def test_wide_rows_fit_a_hundred_columns() -> None:
     assert len(lines) == 2
     assert all(len(line) <= 100 for line in lines)
     assert "letters-of-the-year-3fa2b1 " in lines[1]
+
+
+def test_what_is_in_the_way_of_runs_is_said_once() -> None:
+    """However many wait for the same thing; why a run ended is not in the way of anything."""
+    waits = [run_detail(reason=None, message="no worker is connected")] * 1_200
+    other, fine = run_detail(reason=None, message="there is\nno agent a"), run_detail(reason=None)
+    ended = run_detail(message="no more", reason=StopReason.CANCELLED)
+    assert hindrances([*waits, other, fine, ended]) == [
+        "1,200 runs: no worker is connected",
+        "1 run: there is no agent a",
+    ]
 
 
 @pytest.mark.parametrize(

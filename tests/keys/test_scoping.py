@@ -142,6 +142,21 @@ async def test_the_queue_shows_a_tenant_its_own_rows(tmp_path: Path) -> None:
         assert set((await they.ask("ops", "GET", "/api/capabilities")).json()["tenants"]) == {"acme", "web"}
 
 
+async def test_a_tenant_hears_why_no_run_gets_a_worker(tmp_path: Path) -> None:
+    """That none is connected is said to everybody, how many runs of all tenants wait for one to an admin."""
+    pool = '[tenants.web]\n[tenants.acme]\n[pool]\nkind = "workers"\n'
+    async with tenants(tmp_path, pool) as they:
+        run = (await they.ask("acme", "POST", "/api/runs", {"task": "x"})).json()["run"]
+        own = (await they.ask("web", "GET", "/api/queue")).json()["pool"]
+        assert own == {"problem": (await they.ask("ops", "GET", "/api/queue")).json()["pool"]["problem"]}
+        assert own["problem"].startswith("no worker is connected; start one: headrace worker --daemon ")
+        while (await they.ask("ops", "GET", "/api/queue")).json()["pool"].get("waiting") != 1:
+            pass
+        seen = (await they.ask("acme", "GET", f"/api/runs/{run}")).json()
+        assert (seen["state"], seen["message"]) == ("queued", own["problem"])
+        await they.ask("acme", "POST", f"/api/runs/{run}/cancel")
+
+
 async def test_a_program_is_known_by_its_key(tmp_path: Path) -> None:
     """A chat completion with a tenant's key counts as that tenant's; with none it is 401 and reaches no backend."""
     body = {"model": "x", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 5}
