@@ -25,10 +25,13 @@ def notes(report: Report) -> Iterator[str]:
     for each in report.comparisons:
         if each.finding.verdict in ("noise", "refused"):
             yield f"{each.arm}, {each.measure}: {each.finding.verdict}: {each.finding.why}"
-    yield (
-        f"better and worse are wrong in at most {report.error:.0%} of experiments in which nothing differs: "
-        f"{report.error_each:.2%} for each of these verdicts"
-    )
+    if any(each.margin is not None for each in report.comparisons):
+        yield (
+            f"better and worse are wrong in at most {report.error:.0%} of experiments in which nothing differs: "
+            f"{report.error_each:.2%} for each of these verdicts"
+        )
+    else:
+        yield "no measure declares a margin, so there is no verdict"
 
 
 def calibration_table(calibration: Calibration) -> Table:
