@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from agents.errors import ModelError, Overloaded, Refused, Throttled
 from orchestrator.policy.breaker import Breaker
 from orchestrator.policy.concurrency import Concurrency
-from orchestrator.policy.headroom import Headroom
+from orchestrator.policy.headroom import Headroom, Room
 from orchestrator.policy.limits import Blocked, Lease, LimitSet
 from orchestrator.policy.ticket import Ticket
 
@@ -70,13 +70,15 @@ class EndpointState:
         return now >= self.gate and self.breaker.allows(now)
 
     def _kept_back(self, headroom: Headroom, ticket: Ticket, now: float) -> float:
-        return headroom.keeps_back(
-            ticket,
-            now,
-            slots=self.concurrency.limit,
-            in_flight=self.concurrency.in_flight,
-            awaiting=self.limits.awaiting_first_token,
+        concurrency, limits = self.concurrency, self.limits
+        room = Room(
+            concurrency.limit,
+            concurrency.in_flight,
+            limits.awaiting_first_token,
+            limits.tokens_in_flight,
+            limits.most_tokens,
         )
+        return headroom.keeps_back(ticket, now, room)
 
     def start(self, ticket: Ticket, own: LimitSet | None, now: float) -> Lease:
         """Takes everything the call needs, here and in its tenant's `own` limits, if it has any.

@@ -242,6 +242,11 @@ class LimitSet:
     # Seeing
 
     @property
+    def most_tokens(self) -> float:
+        """How many tokens may be in flight at one time, infinite where that is not bounded."""
+        return self._max_tokens
+
+    @property
     def windows(self) -> Sequence[Window]:
         """The limits, each with its books; to be read only."""
         return self._windows

@@ -14,6 +14,7 @@ from agents.messages import Message
 from agents.money import Price
 from agents.port import Priority
 from agents.tools import Tool
+from orchestrator.backend_choice import FIRST_TOKENS, KV_FILL
 from orchestrator.backends.local.backend import LocalBackend
 from orchestrator.backends.openai.backend import OpenAIBackend
 from orchestrator.backends.simulated.backend import SimulatedBackend
@@ -104,12 +105,12 @@ def test_a_local_engine_keeps_its_queue_outside() -> None:
     assert isinstance(endpoint.backend, LocalBackend)
     assert (endpoint.backend.config.slots, endpoint.backend.name) == (4, "one")
     assert endpoint.concurrency.fixed == 4
-    assert endpoint.in_flight == InFlightSpec(tokens=1.35 * 400, first_token=4)
+    assert endpoint.in_flight == InFlightSpec(tokens=KV_FILL * 400, first_token=FIRST_TOKENS)
     assert endpoint.headroom == HeadroomConfig()
     keys = {"concurrency": 9, "in_flight": {"first_token": 2}, "headroom": False}
     (endpoint,) = plan(one("local", slots=4, context=100, **keys)).endpoints
     assert (endpoint.concurrency.fixed, endpoint.headroom) == (4, None)
-    assert endpoint.in_flight == InFlightSpec(tokens=1.35 * 400, first_token=2)
+    assert endpoint.in_flight == InFlightSpec(tokens=KV_FILL * 400, first_token=2)
     (endpoint,) = plan(one("local", slots=4, concurrency={"at_most": 100})).endpoints
     assert endpoint.concurrency == ConcurrencyConfig(initial=4, at_most=4)
 

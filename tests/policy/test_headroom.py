@@ -5,7 +5,7 @@ import math
 import pytest
 
 from agents.errors import InvalidLimits
-from orchestrator.policy.headroom import Headroom, HeadroomConfig
+from orchestrator.policy.headroom import Headroom, HeadroomConfig, Room
 from orchestrator.policy.ticket import Ticket
 
 
@@ -31,7 +31,7 @@ class Engine:
     def look(self, tenant: str, now: float, *, awaiting: int = 0) -> float:
         """0 if the tenant's next call may start, else when to look again."""
         ticket = Ticket(seq=0, tenant=tenant)
-        return self.rules.keeps_back(ticket, now, slots=8, in_flight=self.live, awaiting=awaiting)
+        return self.rules.keeps_back(ticket, now, Room(8, self.live, awaiting))
 
 
 @pytest.mark.parametrize("config", [{"at_share": 0}, {"newcomer_seconds": math.nan}, {"kept": 0.95}, {"kept": -0.1}])
@@ -122,3 +122,18 @@ def test_balanced_books_are_empty() -> None:
     engine.end("a", 6)
     engine.end("b", 3)
     assert repr(engine.rules) == "<Headroom queued={} live={}>"
+
+
+def test_the_last_tokens_are_kept_like_the_last_slots() -> None:
+    """An engine that is short of memory before it is short of slots keeps a quarter of that."""
+    engine = Engine()
+    engine.start("heavy", 2)
+    engine.rules.queued("light", 0.0)
+    engine.start("heavy", 2)
+    heavy, light = (Ticket(seq=0, tenant=tenant, input=150, output=101) for tenant in ("heavy", "light"))
+    room = Room(8, 4, 0, tokens=500, most_tokens=1000)
+    assert engine.rules.keeps_back(heavy, 1.0, room) == 60.0
+    assert engine.rules.keeps_back(light, 1.0, room) == 0.0
+    small = Ticket(seq=0, tenant="heavy", input=150, output=100)
+    assert engine.rules.keeps_back(small, 1.0, room) == 0.0
+    assert engine.rules.keeps_back(heavy, 60.0, room) == 0.0
