@@ -36,8 +36,8 @@ class Asked(Struct, frozen=True, gc=False):
 
     It comes `think` seconds after the last of those in `after` has ended, or at `call.at` where there are none; `after`
     are places in the list, all before its own. `noise` is what its client took its tokens for, over what it took those
-    of the others for. `counted` is False for what only warms the limits up. Recorded, in seconds from the first call:
-    its end, its time in the queue, and how many attempts had failed.
+    of the others for. `counted` is False for what came before or after the time that is asked about. Recorded, in
+    seconds from the first call: its end, its time in the queue, and how many attempts had failed.
     """
 
     call: TraceCall
@@ -63,19 +63,22 @@ class Record(Struct, frozen=True):
 
     @property
     def counted(self) -> int:
-        """How many are not there to warm up."""
+        """How many came in the time that is asked about."""
         return sum(asked.counted for asked in self.calls)
 
 
-def records_of(rows: Sequence[CallRow], *, since: float = 0.0, open_loop: bool = False) -> list[Record]:
+def records_of(
+    rows: Sequence[CallRow], *, since: float = 0.0, until: float = math.inf, open_loop: bool = False
+) -> list[Record]:
     """The record of each backend that answered any call, in the order of their names.
 
-    What arrived before `since` warms up. With `open_loop` every call comes when it came, whatever it had waited for.
+    What arrived before `since`, or from `until` on, is played and not counted. With `open_loop` every call comes when
+    it came, whatever it had waited for.
     """
     by_backend: dict[str, list[CallRow]] = defaultdict(list)
     for row in rows:
         by_backend[row.backend].append(row)
-    found = [_record(name, by_backend[name], since, open_loop) for name in sorted(by_backend)]
+    found = [_record(name, by_backend[name], (since, until), open_loop=open_loop) for name in sorted(by_backend)]
     return [record for record in found if record.counted]
 
 
@@ -92,14 +95,15 @@ def _with_priority(asked: Asked, old: Mapping[str, Priority], changed: Mapping[s
     return replace(asked, call=replace(call, priority=changed[call.tenant]))
 
 
-def _record(backend: str, rows: Sequence[CallRow], since: float, open_loop: bool) -> Record:
+def _record(backend: str, rows: Sequence[CallRow], span: tuple[float, float], *, open_loop: bool) -> Record:
+    since, until = span
     left_out: dict[LeftOut, int] = defaultdict(int)
     kept = []
     for row in rows:
         why = why_left_out(row)
         if why is None:
             kept.append(row)
-        elif row.arrived >= since:
+        elif since <= row.arrived < until:
             left_out[why] += 1
     first = kept[0].arrived if kept else 0.0
     usual = median(ratios) if (ratios := [ratio for row in kept if (ratio := _estimate_ratio(row))]) else 1.0
@@ -110,7 +114,7 @@ def _record(backend: str, rows: Sequence[CallRow], since: float, open_loop: bool
             waited=row.waited,
             retried=row.retried,
             noise=_noise(row, usual),
-            counted=row.arrived >= since,
+            counted=since <= row.arrived < until,
         )
         for row in kept
     ]

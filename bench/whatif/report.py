@@ -93,15 +93,16 @@ class Agreement(Struct, frozen=True, kw_only=True):
 
 
 class WhatIf(Struct, frozen=True, kw_only=True):
-    """One backend. `first` is when the first counted call came, in seconds since the epoch; `changed` is None where
-    nothing was. What is compared in the end is `as_was` with `changed`: both are replays.
+    """One backend. `first` is when the first counted call came, in seconds since the epoch; `around` are the calls that
+    were played and not counted. What is compared in the end is `as_was` with `changed`, which are both replays;
+    `changed` is None where nothing was.
     """
 
     source: str
     backend: str
     first: float
     span: float
-    warm_up: int
+    around: int
     left_out: dict[LeftOut, int]
     changes: list[str]
     agrees: bool
@@ -135,7 +136,7 @@ def what_if(source: str, record: Record, changes: Sequence[str], as_was: Again, 
         backend=record.backend,
         first=record.first + begin,
         span=_round(counted[-1].call.at - begin),
-        warm_up=len(calls) - len(counted),
+        around=len(calls) - len(counted),
         left_out=record.left_out,
         changes=list(changes),
         agrees=all(one.agrees for one in calibration if one.calls >= FEW or one is calibration[0]),

@@ -14,8 +14,10 @@ from bench.whatif.record import Record, records_of, with_priorities
 from bench.whatif.report import WhatIf, what_if
 from orchestrator.config.schema import Config
 
-WARM_UP: Final = 300.0
-"""Seconds before `since` whose calls are played as well, and not counted: they fill limits and queues."""
+AROUND: Final = 300.0
+"""Seconds before and after the time asked about whose calls are played as well, and not counted: they fill limits and
+queues.
+"""
 
 MOST_CALLS: Final = 500_000
 """Calls of one backend that are played at most."""
@@ -38,7 +40,8 @@ def find_out(
     `policy` is another order for the changed case. With `limits_as_was` the provider goes on enforcing what it did.
     Raises `TraceError` where there is nothing to be played, or a backend is in only one of the two.
     """
-    records = records_of(read_rows(source, since=since - WARM_UP, until=until), since=since, open_loop=open_loop)
+    rows = read_rows(source, since=since - AROUND, until=until + AROUND)
+    records = records_of(rows, since=since, until=until, open_loop=open_loop)
     if not records:
         raise TraceError(source, None, "has no calls of that time that were answered")
     for record in records:
