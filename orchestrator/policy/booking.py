@@ -81,7 +81,7 @@ class Booking:
         if attempt.readings:
             self._read(ticket, attempt, now)
         ticket.lease = None
-        self._fair.settle(ticket, booked.service)
+        self._fair.settle(ticket, booked.service, now - ticket.started)
         self._learn(ticket, booked)
         return booked
 

@@ -17,8 +17,8 @@ class FairConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
     `minimum_share` is the part of the service that each backlogged lower priority gets; `credit_calls` how far, in mean
     calls, a flow that becomes active may start behind the others. `order` is the rule inside a job, with `overtaking`
-    in seconds and `seconds_per_mean` in seconds per mean call (see `run_order.py`). Weights are relative to 1:
-    `weights` by tenant, `job_weights` by "tenant/job". Raises `InvalidLimits`.
+    in seconds and `put_back` in seconds per second that a run was served (see `run_order.py`). Weights are relative to
+    1: `weights` by tenant, `job_weights` by "tenant/job". Raises `InvalidLimits`.
     """
 
     minimum_share: float = 0.05
@@ -27,12 +27,12 @@ class FairConfig(Struct, frozen=True, forbid_unknown_fields=True):
     weights: Mapping[str, float] = {}
     job_weights: Mapping[str, float] = {}
     overtaking: float = 600.0
-    seconds_per_mean: float = 10.0
+    put_back: float = 0.5
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.minimum_share <= 1.0 / _PRIORITIES:
             raise InvalidLimits("minimum_share", f"must be from 0 to 1/{_PRIORITIES}, is {self.minimum_share}")
-        for field in ("credit_calls", "overtaking", "seconds_per_mean"):
+        for field in ("credit_calls", "overtaking", "put_back"):
             value = getattr(self, field)
             if not 0.0 <= value < math.inf:
                 raise InvalidLimits(field, f"must be a number from 0, is {value}")

@@ -79,7 +79,7 @@ class FairQueue:
 
     def __init__(self, config: FairConfig) -> None:
         self.runs = RunTable()
-        self._order = RunOrder(config.order, config.overtaking, config.seconds_per_mean, self.runs)
+        self._order = RunOrder(config.order, config.overtaking, config.put_back, self.runs)
         self._credit_calls = config.credit_calls
         self._weights = Weights(config)
         self._debts = Debts(config.minimum_share, _PRIORITIES)
@@ -161,8 +161,10 @@ class FairQueue:
             ticket.charge += more
             self._correct(job, more)
 
-    def settle(self, ticket: Ticket, actual: float) -> None:
-        """The attempt ended and cost `actual` (0 if it was refused before any work): books the difference, once."""
+    def settle(self, ticket: Ticket, actual: float, seconds: float = 0.0) -> None:
+        """The attempt ended after `seconds` in flight and cost `actual` (0 if it was refused before any work): books
+        the difference, once.
+        """
         job = ticket.queue_node
         if type(job) is not JobNode:
             return
@@ -178,7 +180,7 @@ class FairQueue:
             if change < 0.0:
                 tenant.lowered(job)
                 tree.lowered(tenant)
-        self._order.served(ticket, actual)
+        self._order.served(ticket, actual, seconds)
 
     def park(self, tenant: str) -> None:
         """The tenant is stopped by a limit of its own: none of its calls is eligible, in any priority."""

@@ -1,7 +1,7 @@
 """What is remembered of each run between its calls, in bounded memory.
 
 A run is an agent at work on one task: its calls come one after another, with tools and thinking between them. Three
-facts about the earlier calls help the next one: the service the run has had (its place in its job), the input of its
+facts about the earlier calls help the next one: how long they were in flight (its place in its job), the input of its
 last call (most of which the provider still has in a cache), and the endpoint that served it (whose cache that is).
 All three are hints. A run that falls out of the table starts anew, at no cost but some precision.
 """
@@ -10,7 +10,7 @@ RUNS_KEPT = 65_536
 
 
 class RunState:
-    """The memory of one run. `attained` in service units; `previous_input` in tokens, None before the first call."""
+    """The memory of one run. `attained`: seconds in flight; `previous_input`: tokens, None before the first call."""
 
     __slots__ = ("attained", "endpoint", "previous_input")
 

@@ -59,7 +59,7 @@ class Naive:
     def push(self, ticket: Ticket, now: float) -> None:
         if ticket.seq not in self.keys:
             had = self.attained.get((ticket.tenant, ticket.job, ticket.run), 0.0)
-            self.keys[ticket.seq] = now + (min(600.0, 10.0 * had / self.mean) if had else 0.0)
+            self.keys[ticket.seq] = now + min(600.0, 0.5 * had)
         before = self.active()
         self.waiting.append(ticket)
         self.lift(before)
@@ -106,7 +106,7 @@ class Naive:
         after = mine - (1.0 - self.share) * change
         self.spend(ticket.priority, change, min(after, max(mine, 0.0)) if change < 0 else after)
 
-    def settle(self, ticket: Ticket, actual: float) -> None:
+    def settle(self, ticket: Ticket, actual: float, seconds: float) -> None:
         _, charged = self.flying.pop(ticket.seq)
         self.correct(ticket, actual - charged)
         if actual > 0:
@@ -114,7 +114,7 @@ class Naive:
             self.mean += (actual - self.mean) / min(len(self.costs), 100)
             run = (ticket.tenant, ticket.job, ticket.run)
             if ticket.run:
-                self.attained[run] = self.attained.get(run, 0.0) + actual
+                self.attained[run] = self.attained.get(run, 0.0) + seconds
 
     def reweigh(self, path: Path, weight: float) -> None:
         """`path` is (tenant,) or (tenant, job). What is in flight counts at the new weight."""

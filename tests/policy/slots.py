@@ -80,7 +80,7 @@ class Slots:
 
     def _end(self, ticket: Ticket, cost: float, then: Then | None) -> None:
         self.free += 1
-        self.queue.settle(ticket, cost)
+        self.queue.settle(ticket, cost, cost)
         self.ended.append((self.now, ticket))
         self.served[ticket.tenant] = self.served.get(ticket.tenant, 0.0) + cost
         if then is not None:

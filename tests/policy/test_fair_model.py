@@ -79,12 +79,12 @@ class Comparison(RuleBasedStateMachine):
         self.naive.charge(ticket, more)
 
     @precondition(lambda self: self.naive.flying)
-    @rule(data=st.data(), actual=st.just(0.0) | SERVICE, again=st.booleans())
-    def settle(self, data: Any, actual: float, again: bool) -> None:
+    @rule(data=st.data(), actual=st.just(0.0) | SERVICE, seconds=st.floats(0.0, 2000.0), again=st.booleans())
+    def settle(self, data: Any, actual: float, seconds: float, again: bool) -> None:
         ticket = self.pick(data, [t for t, _ in self.naive.flying.values()])
-        self.queue.settle(ticket, actual)
-        self.queue.settle(ticket, 1e9)  # a second one changes nothing
-        self.naive.settle(ticket, actual)
+        self.queue.settle(ticket, actual, seconds)
+        self.queue.settle(ticket, 1e9, 1e9)  # a second one changes nothing
+        self.naive.settle(ticket, actual, seconds)
         if again:
             self.retrying.append(ticket)
 

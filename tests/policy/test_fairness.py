@@ -267,7 +267,7 @@ def test_forgetting_a_flow_that_V_has_passed_changes_nothing():
         ("credit_calls", {"credit_calls": math.nan}),
         ("credit_calls", {"credit_calls": -1.0}),
         ("overtaking", {"overtaking": math.inf}),
-        ("seconds_per_mean", {"seconds_per_mean": -1.0}),
+        ("put_back", {"put_back": -1.0}),
         ("order", {"order": "random"}),
         ("weights.a", {"weights": {"a": 0.0}}),
         ("weights.a", {"weights": {"a": math.nan}}),

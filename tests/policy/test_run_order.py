@@ -58,13 +58,13 @@ def test_no_run_starves_under_a_stream_of_new_ones():
     waits = {}
     for order in ("fifo", "least_attained"):
         server = Slots(FairConfig(order=order))
-        # warm up: the old run has had 100 mean calls
-        program(server, "old", [1.0] * 100)
+        # warm up: the old run was served for 1,200 s
+        program(server, "old", [12.0] * 100)
         for number in range(4000):
-            server.arrive(100.0 + number, "t", 1.0, run=f"new{number}")
-        server.arrive(200.5, "t", 1.0, run="old")
+            server.arrive(1200.0 + number, "t", 1.0, run=f"new{number}")
+        server.arrive(1300.5, "t", 1.0, run="old")
         server.run()
-        waits[order] = next(at - t.arrived for at, t in server.started if t.run == "old" and t.arrived > 200)
+        waits[order] = next(at - t.arrived for at, t in server.started if t.run == "old" and t.arrived > 1300)
     assert waits["least_attained"] <= waits["fifo"] + 601.0
     assert waits["least_attained"] > waits["fifo"] + 500.0
 
@@ -104,7 +104,7 @@ def test_a_retry_keeps_its_first_key():
 
 
 def test_a_run_is_put_back_by_what_it_had():
-    """Each mean call that a run has had puts its next call back by 10 s, at most 600 s; without a run, by none."""
+    """Each second that a run was served puts its next call back by half a second, at most 600 s; no run, by none."""
     queue = FairQueue(FairConfig())
     tickets = []
     for seq in range(100):
@@ -112,7 +112,7 @@ def test_a_run_is_put_back_by_what_it_had():
         queue.push(ticket, 0.0)
         tickets.append(ticket)
         queue.start(ticket, 4.0)
-        queue.settle(ticket, 4.0)
+        queue.settle(ticket, 4.0, 20.0)
     assert [ticket.key for ticket in tickets[:3]] == [0.0, 10.0, 20.0]
     assert tickets[-1].key == 600.0
     nameless = Ticket(seq=1000, tenant="t")
@@ -121,16 +121,16 @@ def test_a_run_is_put_back_by_what_it_had():
 
 
 def test_refused_attempts_teach_nothing():
-    """An attempt that was refused before any work changes neither the run's service nor the mean."""
+    """An attempt that was refused before any work changes neither the run's time nor the mean."""
     queue = FairQueue(FairConfig())
     ticket = Ticket(seq=1, tenant="t", run="r")
     for actual in (6.0, 0.0):
         queue.push(ticket, 0.0)
         queue.start(ticket, 5.0)
-        queue.settle(ticket, actual)
+        queue.settle(ticket, actual, 3.0)
     state = queue.runs.find("t", "", "r")
     assert state is not None
-    assert (state.attained, queue.mean_service) == (6.0, 6.0)
+    assert (state.attained, queue.mean_service) == (3.0, 6.0)
 
 
 def test_run_table_keeps_the_runs_used_last():
