@@ -67,7 +67,10 @@ class Speed(Struct, frozen=True, kw_only=True):
 
 
 class RecordedBackend:
-    """One endpoint with one key. `refused` counts its 429s, `produced` output tokens."""
+    """One endpoint with one key. `refused` counts its 429s.
+
+    With `tells_input` an answer says before its first token what its input came to, as Anthropic's streams do.
+    """
 
     name = "recorded"
 
@@ -78,6 +81,7 @@ class RecordedBackend:
         concurrency: int | None = None,
         speed: Speed | None = None,
         headers: tuple[float, float] = (0.0, 0.0),
+        tells_input: bool = False,
         seed: int = 0,
     ) -> None:
         self.enforcer = Enforcer(tuple(limits), concurrency)
@@ -85,6 +89,7 @@ class RecordedBackend:
         self.refused = 0
         self.admitted = 0
         self.peak = 0
+        self.tells_input = tells_input
         self._headers = headers
         self._rng = random.Random(f"{seed}/recorded")
 
@@ -153,6 +158,8 @@ class _Connection:
         if request.seconds is not None:
             first, rest = _parts(request.seconds, first, rest)
         await trio.sleep(first)
+        if self._backend.tells_input:
+            progress.usage(Usage(request.given - request.cached, request.cached, None, None))
         steps = max(1, min(speed.steps, length))
         told = 0
         for step in range(1, steps + 1):
