@@ -115,7 +115,8 @@ def _chosen(only: list[str] | None, limits: Limits, within: float, connections: 
     unknown = sorted(set(only or ()) - set(known))
     if unknown:
         raise typer.BadParameter(f"there is no {', '.join(unknown)}; there are: {', '.join(known)}")
-    return [system for name, system in known.items() if not only or name in only]
+    wanted = only or [name for name in known if name != "told" or limits.window is not None]
+    return [system for name, system in known.items() if name in wanted]
 
 
 def _header(text: str) -> tuple[str, str]:

@@ -61,7 +61,11 @@ class _Running:
 
 def _start(system: System, limits: Limits, started: ExitStack) -> _Running:
     upstream, counts = started.enter_context(provider(limits, system.port))
-    url = started.enter_context(headrace(upstream, limits)) if system.ours else system.gateway or upstream
+    url = (
+        started.enter_context(headrace(upstream, limits, told=system.told))
+        if system.ours
+        else system.gateway or upstream
+    )
     return _Running(system, url, counts)
 
 

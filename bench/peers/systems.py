@@ -20,11 +20,12 @@ SHARED: Final = "shared bucket"
 SPLIT: Final = "split buckets"
 RETRY: Final = "retry on 429"
 OURS: Final = "headrace"
-SYSTEMS: Final = {"shared": SHARED, "split": SPLIT, "retry": RETRY, "headrace": OURS}
+TOLD: Final = "headrace, told"
+SYSTEMS: Final = {"shared": SHARED, "split": SPLIT, "retry": RETRY, "headrace": OURS, "told": TOLD}
 """What the command calls them, and the report."""
 
-CONNECTIONS: Final = 16
-SHARE: Final = 1.0
+CONNECTIONS: Final = 8
+SHARE: Final = 0.9
 BURST: Final = 1.0
 BACKOFF: Final = 0.5
 LONGEST: Final = 8.0
@@ -32,13 +33,15 @@ LONGEST: Final = 8.0
 
 class System(Struct, frozen=True, kw_only=True):
     """One way to the provider. `gateway` is the URL of a gateway that runs already, whose upstream must be the provider
-    at `port` (0: any free one); `ours` starts Headrace's.
+    at `port` (0: any free one); `ours` starts Headrace's, `told` of the
+    provider's shorter window.
     """
 
     name: str
     settings: str
     plans: Callable[[str, list[Item]], list[Plan]]
     ours: bool = False
+    told: bool = False
     gateway: str | None = None
     port: int = 0
 
@@ -64,6 +67,15 @@ def known_systems(limits: Limits, *, within: float, connections: int = CONNECTIO
             seed=limits.seed,
         )
 
+    def ours(name: str, how: str, *, told: bool) -> System:
+        return System(
+            name=name,
+            settings=f"{how}; a process per job, all calls at once, the job named by a header",
+            plans=lambda url, items: unbounded(url, items, {"X-Headrace-Job": "{job}"}, within, limits.seed),
+            ours=True,
+            told=told,
+        )
+
     pace = f"at {SHARE:.0%} of the limits, bursts of {BURST:g} s, {connections} calls open per job"
     again = f"pauses as the server asks, and up to {BACKOFF:g} s * 2^n, at most {LONGEST:g} s, more"
     return {
@@ -82,12 +94,8 @@ def known_systems(limits: Limits, *, within: float, connections: int = CONNECTIO
             settings=f"a process per job, {connections} calls open; {again}",
             plans=lambda url, items: [retry(url, part) for part in by_job(items).values()],
         ),
-        "headrace": System(
-            name=OURS,
-            settings="`headrace serve --rpm --tpm --counted`; a process per job, all at once, job named by header",
-            plans=lambda url, items: unbounded(url, items, {"X-Headrace-Job": "{job}"}, within, limits.seed),
-            ours=True,
-        ),
+        "headrace": ours(OURS, "daemon with rpm, tpm and counted, all else by default", told=False),
+        "told": ours(TOLD, "the same, and the provider's shorter window as further limits", told=True),
     }
 
 
@@ -135,11 +143,30 @@ def provider(limits: Limits, port: int = 0) -> Iterator[tuple[str, int]]:
 
 
 @contextmanager
-def headrace(upstream: str, limits: Limits) -> Iterator[str]:
+def headrace(upstream: str, limits: Limits, *, told: bool) -> Iterator[str]:
     """The daemon before `upstream`, told of the limits; the base URL of its gateway. Raises `NotStarted`."""
-    bounds = ["--rpm", str(limits.rpm), "--tpm", str(limits.tpm), "--counted", limits.counted]
-    quiet = ["--port", "0", "--drain-seconds", "0", "--log-level", "warning"]
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
-        command = [*HEADRACE, "serve", "--upstream", upstream, *bounds, *quiet, "--data-dir", f"{folder}/data"]
-        with running(command, r"serves (http://[^\s,]+)", Path(folder)) as url:
+        Path(folder, "headrace.toml").write_text(configuration(upstream, limits, told=told))
+        command = [*HEADRACE, "serve", "--config", f"{folder}/headrace.toml", "--data-dir", f"{folder}/data"]
+        quiet = ["--port", "0", "--drain-seconds", "0", "--log-level", "warning"]
+        with running([*command, *quiet], r"serves (http://[^\s,]+)", Path(folder)) as url:
             yield url.rstrip("/") + "/v1"
+
+
+def configuration(upstream: str, limits: Limits, *, told: bool) -> str:
+    """The daemon's: a minute's limits and nothing else, and if it is `told`, the provider's shorter window as well."""
+    lines = [
+        "[backends.upstream]",
+        'kind = "openai"',
+        f'base_url = "{upstream}"',
+        f"rpm = {limits.rpm}",
+        f"tpm = {limits.tpm}",
+        f'counted = "{limits.counted}"',
+    ]
+    if told and limits.window is not None:
+        shorter = ", ".join(
+            f'{{ kind = "{kind}", amount = {amount * limits.window / 60}, per = {limits.window} }}'
+            for kind, amount in (("requests", limits.rpm), ("total_tokens", limits.tpm))
+        )
+        lines.append(f"limits = [{shorter}]")
+    return "\n".join(lines) + "\n"

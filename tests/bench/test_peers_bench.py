@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import time
+import tomllib
 from collections import Counter
 
 import httpx2
@@ -19,7 +20,7 @@ from bench.peers.cli import register
 from bench.peers.client import asked_for
 from bench.peers.provider import Counts
 from bench.peers.report import jain, report, result
-from bench.peers.systems import by_job, gateway_system, known_systems
+from bench.peers.systems import by_job, configuration, gateway_system, known_systems
 from bench.peers.table import peers_tables
 from bench.peers.work import LARGE, SMALL, Answered, Limits, Told, jobs
 
@@ -119,6 +120,16 @@ def test_plans_hold_every_call_once_and_split_buckets_the_limits_once() -> None:
         assert Counter(item for plan in plans for item in plan.items) == Counter(items)
         if plans[0].manner == "bucket":
             assert sum(plan.tpm for plan in plans) == LIMITS.tpm
+
+
+def test_the_daemon_is_told_of_the_short_window_only_where_the_report_says_so() -> None:
+    """The default daemon knows a minute's limits; the other one has a window's share of each as a limit besides."""
+    plain, told = (tomllib.loads(configuration("http://127.0.0.1:1/v1", LIMITS, told=told)) for told in (False, True))
+    assert "limits" not in plain["backends"]["upstream"]
+    assert told["backends"]["upstream"]["limits"] == [
+        {"kind": "requests", "amount": 100.0, "per": 10.0},
+        {"kind": "total_tokens", "amount": 10_000.0, "per": 10.0},
+    ]
 
 
 def test_headers_name_the_job() -> None:
