@@ -32,9 +32,9 @@ alone or in addition (worse: a run's first call is large); credit for what a run
 again). One rule was a little better, attained time multiplied by the root of the run's mean call time (1 to 2 % less in
 the mean), not enough for a second constant.
 
-Known limits: it delays the largest runs for the good of the rest, as the table says. Where few sessions of much the same
-length work off a backlog, the mean can be above arrival order's, since the long ones end up alone and leave slots idle.
-Runs are compared within a job only; what a tenant or job may have as a whole is decided above.
+Known limits: it delays the largest runs for the good of the rest, as the table says. Where few sessions work off a
+backlog, the mean can be above arrival order's, since the long ones end up alone and leave slots idle. Runs are compared
+within a job only; what a tenant or job may have as a whole is decided above.
 """
 
 from collections.abc import Callable
