@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import bench.cli
+import bench.costs_cli
 from bench.cli import app
 from bench.durable import Sizes, measure_durable
 from bench.durable_agents import CALLS
@@ -86,7 +86,7 @@ def test_the_file_system_is_the_one_that_the_folder_is_on(tmp_path: Path) -> Non
 
 def test_json_is_one_object_with_the_fields_a_script_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`--json` prints one object with the parts that were asked for, and the disk that all depends on."""
-    monkeypatch.setattr(bench.cli, "QUICK", SMALL)
+    monkeypatch.setattr(bench.costs_cli, "QUICK", SMALL)
     ran = CliRunner().invoke(app, ["durable", "--quick", "--json", "--part", "path", "--dir", str(tmp_path)])
     assert ran.exit_code == 0
     report = json.loads(ran.stdout)
