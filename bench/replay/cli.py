@@ -11,6 +11,7 @@ from rich.console import Console
 
 from agents.errors import InvalidLimits
 from bench.policies import POLICIES, Policy, policy_named
+from bench.replay.limits_cli import register as register_limits
 from bench.replay.plot import NoPlot, plot
 from bench.replay.report import PolicyReport, report
 from bench.replay.run import replay
@@ -29,7 +30,8 @@ Amount = float | None
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
+    """Adds this command, and the one that shows how far limits are used."""
+    register_limits(app)
     app.command(
         name="replay",
         epilog="""\b

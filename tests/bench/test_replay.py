@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 import typer
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from agents.port import Priority
 from bench.play import Played
 from bench.policies import POLICIES
-from bench.replay import cli, limits_cli, plot
+from bench.replay import cli, plot
 from bench.replay.report import Waits, report
 from bench.replay.run import Replayed, replay
 from bench.replay.settings import Provider, Shape
@@ -31,7 +32,6 @@ def bench() -> None:
 
 
 cli.register(app)
-limits_cli.register(app)
 
 
 def _run(*arguments: str | Path) -> tuple[int, str, str]:
@@ -181,6 +181,15 @@ def test_limits_are_used_up_without_a_429() -> None:
         assert reached.met
         assert reached.refused_429 == 0
         assert reached.use >= 0.98
+
+
+def test_limits_is_a_command_that_fails_where_a_target_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It prints each case as JSON, and its exit code says whether all targets hold."""
+    monkeypatch.setattr("bench.replay.limits_cli.CASES", CASES[:1])
+    code, out, _ = _run("limits", "--minutes", "4", "--json")
+    assert (code, [one["met"] for one in json.loads(out)]) == (0, [True])
+    monkeypatch.setattr("bench.replay.limits_cli.CASES", [replace(CASES[0], target=1.5)])
+    assert _run("limits", "--minutes", "4")[0] == 1
 
 
 def test_some_minutes_of_a_public_trace() -> None:
