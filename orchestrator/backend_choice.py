@@ -44,7 +44,7 @@ REACH_SECONDS = 5.0
 KV_FILL = 1.35
 """Tokens in flight per token of KV cache: input and predicted output, of which not all is there at one time."""
 
-FIRST_TOKENS = 3
+FIRST_TOKENS = 4
 """Calls without a first token at one time: prefill is what a local engine is slowest to give back."""
 
 
