@@ -29,8 +29,8 @@ the service difference (greatest, mean), and tokens a second; FCFS inside the en
 | 1.45, 4, 1, 0.30                                                 | 290 | 194 | 771 |
 | 1.50, 4, 1, 0.35                                                 | 287 | 195 | 769 |
 
-All of these lie on one curve. What decides is the suite of eight overloaded clients: its mean is 42 with 3 calls without
-a first token, and 24 with 4.
+All of these lie on one curve. What decides is the suite of eight overloaded clients: its mean is 42 with 3 calls
+without a first token, and 24 with 4.
 
 So the knee is where those at their share may have about as many tokens in flight as the cache holds (0.75 * 1.35), and
 those below it a third more. Tried and no better: newcomers for 300 s (max 281, mean 198, 764 tokens/s); the share
