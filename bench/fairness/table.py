@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from rich.box import SIMPLE
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -28,11 +29,15 @@ def tables(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> RenderableType:
 
 
 def _suite(suite: str, rows: Sequence[Row]) -> Table:
-    table = Table(title=f"{suite}: service difference per second, medians of {rows[0].replicates} replicates")
-    table.add_column("policy")
-    for heading in ("max", "(from-to)", "mean", "variance", "tokens/s", "backlogged max", "aborted"):
-        table.add_column(heading, justify="right")
-    table.add_column("published max / mean / variance / tokens/s")
+    table = Table(
+        title=f"{suite}: service difference per second, medians of {rows[0].replicates} replicates",
+        box=SIMPLE,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
+    table.add_column("policy", no_wrap=True)
+    for heading in ("max", "from-to", "mean", "variance", "tokens/s", "backlogged", "aborted"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
             row.policy,
@@ -43,23 +48,29 @@ def _suite(suite: str, rows: Sequence[Row]) -> Table:
             f"{row.tokens_per_second:,.0f}",
             "-" if row.backlogged_max is None else f"{row.backlogged_max:,.1f}",
             f"{row.aborted:,.0f}",
-            _published(row),
         )
+        found = PUBLISHED.get((row.suite, row.policy))
+        if found is not None:
+            table.add_row(
+                "  published",
+                f"{found.max:,.1f}",
+                "",
+                f"{found.mean:,.1f}",
+                f"{found.variance:,.0f}",
+                f"{found.tokens_per_second:,.0f}",
+                "",
+                f"{found.aborted:,.0f}",
+                style="dim",
+            )
     return table
-
-
-def _published(row: Row) -> str:
-    found = PUBLISHED.get((row.suite, row.policy))
-    if found is None:
-        return ""
-    aborted = f", {found.aborted} aborted" if found.aborted else ""
-    return f"{found.max:,.1f} / {found.mean:,.1f} / {found.variance:,.0f} / {found.tokens_per_second:,.0f}{aborted}"
 
 
 def _first_tokens(suite: str, rows: Sequence[Row]) -> Table:
     clients = list(dict.fromkeys(client for row in rows for client in row.first_token))
-    table = Table(title=f"{suite}: mean seconds to the first token, by client")
-    table.add_column("policy")
+    table = Table(
+        title=f"{suite}: mean seconds to the first token, by client", box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False
+    )
+    table.add_column("policy", no_wrap=True)
     for client in clients:
         table.add_column(client, justify="right")
     if any((suite, row.policy) in FIRST_TOKEN for row in rows):
@@ -79,9 +90,10 @@ def _seconds(row: Row, clients: Sequence[str]) -> Iterator[str]:
 
 
 def _targets(verdicts: Sequence[Verdict]) -> Table:
-    table = Table(title="Targets")
-    for heading in ("suite", "policy", "figure"):
-        table.add_column(heading)
+    table = Table(title="Targets", box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
+    for heading in ("suite", "policy"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("figure")
     for heading in ("measured", "target"):
         table.add_column(heading, justify="right")
     table.add_column("")
