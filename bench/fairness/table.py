@@ -36,7 +36,7 @@ def _suite(suite: str, rows: Sequence[Row]) -> Table:
         pad_edge=False,
     )
     table.add_column("policy", no_wrap=True)
-    for heading in ("max", "from-to", "mean", "variance", "tokens/s", "backlogged", "aborted"):
+    for heading in ("max", "from-to", "mean", "var.", "tok/s", "backlogged", "aborted"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
