@@ -155,7 +155,7 @@ def _measured(
 def _show(bench: Bench, record: Record | None, why: str) -> Shown:
     if record is None:
         return Shown(bench=bench, why=why)
-    if record.result is None:
+    if not record.measured:
         why = f"the command ended with {record.exit_code}" + (f" and said: {record.said}" if record.said else "")
         return Shown(bench=bench, record=record, why=why)
     try:

@@ -69,7 +69,7 @@ def gateway(cells: Sequence[Cell]) -> Section:
     keys = list(dict.fromkeys((one.case, one.connections) for one in cells))
     groups = [
         Group(
-            f"{case}, {connections} connections",
+            f"{case}, connections: {connections:,}",
             [
                 Bar(one.target, one.requests_per_second)
                 for one in cells
@@ -94,7 +94,7 @@ def gateway(cells: Sequence[Cell]) -> Section:
             ]
         )
     return Section(
-        pictures=[Picture(title="Requests a second", svg=bars(groups, log=True), caption="Lengths are logarithms.")],
+        pictures=[Picture(title="Requests a second", svg=bars(groups))],
         tables=[
             Table(
                 title="Through the daemon, and directly to its upstream",
@@ -114,7 +114,8 @@ def durable(report: DurableReport) -> Section:
         found = report.appends.results
         groups = [
             Group(
-                f"{one.appenders:,} sessions, batches of {_batches(one.batches)}", [Bar("ratio", one.events_ratio, 1.0)]
+                f"sessions: {one.appenders:,}, batches of {_batches(one.batches)}",
+                [Bar("ratio", one.events_ratio, 1.0)],
             )
             for one in found
         ]

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from bench.report.plan import LEDGER, TRACES, Bench, command
-from bench.report.record import Record, UnreadableRecord, code, load, save, this_machine
+from bench.report.record import NOTHING, Record, UnreadableRecord, code, load, save, this_machine
 from orchestrator.version import version
 
 PROGRAM: Final = (sys.executable, "-c", "from bench.cli import main; main()")
@@ -75,7 +75,7 @@ def measure(
         there = None if fresh else load(folder, bench.name)
     except UnreadableRecord:
         there = None
-    if there is not None and there.result is not None and there.same(blank):
+    if there is not None and there.measured and there.same(blank):
         say(f"{bench.name}: measured already, {there.started} UTC")
         return there
     say(blank.command)
@@ -88,7 +88,7 @@ def measure(
         seconds=round(time.perf_counter() - began, 1),
         exit_code=exit_code,
         said=said,
-        result=msgspec.Raw(printed.strip()) if _usable(bench, printed) else None,
+        result=msgspec.Raw(printed.strip()) if _usable(bench, printed) else NOTHING,
     )
     save(folder, record)
     return record

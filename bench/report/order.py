@@ -266,6 +266,8 @@ def agents(report: SessionsReport) -> Section:
             ]
             for one in report.rows
         ],
-        caption=f"{report.rows[0].sessions:,} sessions, {report.rows[0].workloads} workloads." if report.rows else "",
+        caption=f"Each of {report.rows[0].sessions:,} sessions; workloads: {report.rows[0].workloads}."
+        if report.rows
+        else "",
     )
     return Section(targets=targets, pictures=pictures, tables=[table], notes=report.missed)

@@ -75,7 +75,10 @@ def _summary(shown: Sequence[Shown]) -> str:
         unmet = sum(not target.met for target in its)
         cell = f'<td class="n missed">{unmet}</td>' if unmet else '<td class="n">0</td>'
         took = _duration(one.record.seconds) if one.record is not None else ""
-        rows.append(f'<tr><td>{link}</td><td class="n">{len(its) - unmet}</td>{cell}<td class="n">{took}</td></tr>')
+        counts = (
+            f'<td class="n">{len(its) - unmet}</td>{cell}' if its else '<td class="n dim" colspan="2">has none</td>'
+        )
+        rows.append(f'<tr><td>{link}</td>{counts}<td class="n">{took}</td></tr>')
     words = f"{len(targets) - len(missed)} of {len(targets)} targets are met."
     parts = [f"<h2>Targets</h2>\n<p><strong>{words}</strong></p>"]
     parts.append(
@@ -91,8 +94,9 @@ def _bench(shown: Shown) -> str:
     bench, record, section = shown.bench, shown.record, shown.section
     parts = [f'<section id="{bench.name}">', f"<h2>{escape(bench.title)}</h2>", f"<p>{escape(bench.about)}</p>"]
     if record is not None:
+        quick = ": a quick measurement" if record.quick else ""
         parts.append(f"<pre><code>{escape(record.command)}</code></pre>")
-        parts.append(f'<p class="dim">{escape(record.started)} UTC, took {_duration(record.seconds)}.</p>')
+        parts.append(f'<p class="dim">{escape(record.started)} UTC, took {_duration(record.seconds)}{quick}.</p>')
     if section is None:
         parts.append(f'<p class="notice">Not measured: {escape(shown.why)}.</p>')
     else:
@@ -114,7 +118,7 @@ def _targets(targets: Sequence[Target], of: Sequence[Shown] = ()) -> str:
         link = f'<td><a href="#{of[place].bench.name}">{escape(of[place].bench.name)}</a></td>' if of else ""
         verdict = '<td class="met">met</td>' if target.met else '<td class="missed">missed</td>'
         rows.append(
-            f'<tr>{link}<td>{escape(target.of)}</td><td class="n">{target.measured:{target.form}}</td>'
+            f'<tr>{link}<td class="of">{escape(target.of)}</td><td class="n">{target.measured:{target.form}}</td>'
             f'<td class="n">{escape(target.asked)}</td><td class="n">{escape(target.difference)}</td>{verdict}</tr>'
         )
     first = "<th>benchmark</th>" if of else ""

@@ -26,7 +26,9 @@ class Target(Struct, frozen=True, kw_only=True):
     def difference(self) -> str:
         """How far the figure is from the bound, with its sign, and as a share of the bound where there is one."""
         apart = self.measured - self.bound
-        share = "" if self.bound == 0 or self.form.endswith("%") else f" ({apart / self.bound:+.1%})"
+        if self.form.endswith("%"):
+            return f"{100 * apart:+.1f} points"
+        share = "" if self.bound == 0 else f" ({apart / self.bound:+.1%})"
         return f"{apart:+{self.form}}{share}"
 
 

@@ -18,6 +18,9 @@ from orchestrator.version import version
 RESULTS: Final = "results"
 """The folder with records, beside the page."""
 
+NOTHING: Final = Raw(b"null")
+"""The result where there is none."""
+
 
 class Machine(Struct, frozen=True):
     """What figures depend on, and nothing that says whose it is."""
@@ -28,7 +31,7 @@ class Machine(Struct, frozen=True):
 
 
 class Record(Struct, frozen=True, kw_only=True):
-    """One benchmark that was run. `started` is UTC, `seconds` of wall clock; `result` is its JSON, None where it gave
+    """One benchmark that was run. `started` is UTC, `seconds` of wall clock; `result` is its JSON, null where it gave
     none, and then `said` is the last that it said. `code` is a digest of the source that was measured.
     """
 
@@ -42,7 +45,12 @@ class Record(Struct, frozen=True, kw_only=True):
     seconds: float
     exit_code: int
     said: str = ""
-    result: Raw | None = None
+    result: Raw = NOTHING
+
+    @property
+    def measured(self) -> bool:
+        """Whether there is a result."""
+        return bytes(self.result) != bytes(NOTHING)
 
     def same(self, other: "Record") -> bool:
         """Whether the other was measured with the same settings, source and machine."""

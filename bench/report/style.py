@@ -22,14 +22,15 @@ section { border-top: 1px solid var(--rule); margin-top: 2.4rem; }
 section > h2 { margin-top: 1.2rem; }
 .dim { color: var(--dim); font-size: .875rem; }
 .notice { background: var(--soft); border-left: 3px solid var(--c1); padding: .5rem .8rem; }
-pre { background: var(--soft); padding: .6rem .8rem; overflow-x: auto; border-radius: 4px; margin: .6rem 0; }
+pre { background: var(--soft); padding: .6rem .8rem; white-space: pre-wrap;
+  overflow-wrap: anywhere; border-radius: 4px; margin: .6rem 0; }
 code { font: .875rem/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
 .wide { overflow-x: auto; margin: .6rem 0; }
 table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .7rem .25rem 0; border-bottom: 1px solid var(--rule); text-align: left; vertical-align: top; }
 th { color: var(--dim); font-weight: 600; }
 .n { text-align: right; white-space: nowrap; }
-td:first-child { min-width: 7rem; }
+td:first-child:not(.n) { min-width: 7rem; }
 .met { color: var(--met); }
 .missed { color: var(--missed); font-weight: 600; }
 details { margin: 1rem 0; }
@@ -50,5 +51,12 @@ svg .grid { stroke: var(--rule); fill: none; }
 [class^="l"] { fill: none; stroke-width: 2; }
 .l0 { stroke: var(--c0); } .l1 { stroke: var(--c1); } .l2 { stroke: var(--c2); }
 .l3 { stroke: var(--c3); } .l4 { stroke: var(--c4); } .l5 { stroke: var(--c5); }
+@media (max-width: 40rem) {
+  .targets thead { display: none; }
+  .targets, .targets tbody, .targets tr { display: block; }
+  .targets tr { border-bottom: 1px solid var(--rule); padding: .35rem 0; }
+  .targets td { display: inline-block; border: 0; min-width: 0; padding: 0 .7rem 0 0; }
+  .targets .of { display: block; }
+}
 @media print { details > * { display: block; } section { break-inside: avoid-page; } }
 """
