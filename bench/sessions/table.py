@@ -1,23 +1,26 @@
 """The sessions' table."""
 
+from rich.box import SIMPLE
 from rich.table import Table
 
 from bench.sessions.report import Ratio, Report, Row
 
-_HEADINGS = ("load", "policy", "mean", "p50", "p95", "p99", "slowdown", "p95", "longest wait", "starved")
+_HEADINGS = ("load", "policy", "mean", "p50", "p95", "p99", "slowed", "p95", "wait", "starved")
 
 
 def sessions_table(report: Report) -> Table:
-    """Completion in seconds with its change against arrival order, slowdown, and the longest wait of a call."""
+    """Completion in seconds with its change against arrival order, slowdown (mean and p95), and the longest wait of a call."""
     setting = report.setting
     limits = []
     if setting.concurrency is not None:
         limits.append(f"{setting.concurrency} calls in flight")
     if setting.tokens_per_minute is not None:
         limits.append(f"{setting.tokens_per_minute:,} tokens a minute")
-    table = Table(title=f"Completion of agent sessions in seconds, {' and '.join(limits)}")
+    title = f"Completion of agent sessions in seconds, {' and '.join(limits)}"
+    table = Table(title=title, box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
     for heading in _HEADINGS:
-        table.add_column(heading, justify="left" if heading == "policy" else "right")
+        left = heading == "policy"
+        table.add_column(heading, justify="left" if left else "right", no_wrap=left)
     last = None
     for row in report.rows:
         if last is not None and row.load != last:
