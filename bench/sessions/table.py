@@ -5,11 +5,11 @@ from rich.table import Table
 
 from bench.sessions.report import Ratio, Report, Row
 
-_HEADINGS = ("load", "policy", "mean", "p50", "p95", "p99", "slowed", "p95", "wait", "starved")
+_HEADINGS = ("load", "policy", "mean", "p50", "p95", "p99", "slow", "p95", "wait", "starved")
 
 
 def sessions_table(report: Report) -> Table:
-    """Completion in seconds with its change against arrival order, slowdown (mean and p95), and the longest wait of a call."""
+    """Completion in seconds and its change against arrival order, mean and p95 slowdown, the longest wait of a call."""
     setting = report.setting
     limits = []
     if setting.concurrency is not None:
@@ -17,7 +17,7 @@ def sessions_table(report: Report) -> Table:
     if setting.tokens_per_minute is not None:
         limits.append(f"{setting.tokens_per_minute:,} tokens a minute")
     title = f"Completion of agent sessions in seconds, {' and '.join(limits)}"
-    table = Table(title=title, box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
+    table = Table(title=title, box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False, collapse_padding=True)
     for heading in _HEADINGS:
         left = heading == "policy"
         table.add_column(heading, justify="left" if left else "right", no_wrap=left)
