@@ -7,7 +7,7 @@ from bench.fairness.published import DIFFERENCES, PUBLISHED, SOURCE
 from bench.fairness.targets import verdicts
 from bench.replay.report import PolicyReport
 from bench.replay.targets import CASES, Reached
-from bench.report.parts import Picture, Section, Table, Target, at_most, figure
+from bench.report.parts import Picture, Section, Table, Target, at_most, figure, under
 from bench.report.svg import Bar, Group, bars, lines
 from bench.sessions.measure import DEFAULT
 from bench.sessions.report import BETTER
@@ -216,10 +216,8 @@ def agents(report: SessionsReport) -> Section:
     for one in report.rows:
         if one.policy == DEFAULT:
             for field, name in BETTER.items():
-                mean = one.against_fifo[field].mean
-                # The same is not better.
-                target = at_most(f"load {one.load:g}: {name}, in arrival order's", mean, 1.0, ".3f")
-                targets.append(target if mean != 1.0 else Target(of=target.of, measured=1.0, bound=1.0, met=False))
+                of = f"load {one.load:g}: {name}, in arrival order's"
+                targets.append(under(of, one.against_fifo[field].mean, 1.0, ".4f"))
             targets.append(at_most(f"load {one.load:g}: sessions starved", one.starved, 0, ",.0f"))
             targets.append(at_most(f"load {one.load:g}: calls without an answer", one.failed, 0, ",.0f"))
     policies = list(dict.fromkeys(one.policy for one in report.rows))

@@ -95,7 +95,8 @@ def _bench(shown: Shown) -> str:
     parts = [f'<section id="{bench.name}">', f"<h2>{escape(bench.title)}</h2>", f"<p>{escape(bench.about)}</p>"]
     if record is not None:
         quick = ": a quick measurement" if record.quick else ""
-        parts.append(f"<pre><code>{escape(record.command)}</code></pre>")
+        words = " ".join(f"<span>{escape(word)}</span>" for word in record.command.split(" "))
+        parts.append(f"<pre><code>{words}</code></pre>")
         parts.append(f'<p class="dim">{escape(record.started)} UTC, took {_duration(record.seconds)}{quick}.</p>')
     if section is None:
         parts.append(f'<p class="notice">Not measured: {escape(shown.why)}.</p>')

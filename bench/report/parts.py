@@ -6,7 +6,8 @@ from msgspec import Struct
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """What is asked of a figure, and what it was. `bound` may not be passed upwards, or downwards where `at_least`.
+    """What is asked of a figure, and what it was. `bound` may not be passed upwards, or downwards where `at_least`;
+    where it is `strict`, it may not be reached either.
 
     `met` is what the benchmark itself says, where it says so. `form` is the format of both figures.
     """
@@ -16,11 +17,13 @@ class Target(Struct, frozen=True, kw_only=True):
     bound: float
     met: bool
     at_least: bool = False
+    strict: bool = False
     form: str = ",.2f"
 
     @property
     def asked(self) -> str:
-        return f"{'at least' if self.at_least else 'at most'} {self.bound:{self.form}}"
+        words = ("over" if self.strict else "at least") if self.at_least else ("under" if self.strict else "at most")
+        return f"{words} {self.bound:{self.form}}"
 
     @property
     def difference(self) -> str:
@@ -62,6 +65,11 @@ class Section(Struct, frozen=True, kw_only=True):
 def at_most(of: str, measured: float, bound: float, form: str = ",.2f") -> Target:
     """A target that is met up to its bound."""
     return Target(of=of, measured=measured, bound=bound, met=measured <= bound, form=form)
+
+
+def under(of: str, measured: float, bound: float, form: str = ",.2f") -> Target:
+    """A target that is met below its bound."""
+    return Target(of=of, measured=measured, bound=bound, met=measured < bound, strict=True, form=form)
 
 
 def figure(value: float | None, form: str = ",.2f") -> str:

@@ -24,6 +24,7 @@ section > h2 { margin-top: 1.2rem; }
 .notice { background: var(--soft); border-left: 3px solid var(--c1); padding: .5rem .8rem; }
 pre { background: var(--soft); padding: .6rem .8rem; white-space: pre-wrap;
   overflow-wrap: anywhere; border-radius: 4px; margin: .6rem 0; }
+pre span { display: inline-block; }
 code { font: .875rem/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
 .wide { overflow-x: auto; margin: .6rem 0; }
 table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums; }

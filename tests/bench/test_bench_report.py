@@ -1,5 +1,6 @@
 """The page of all benchmarks: what it runs, what it keeps, what it shows."""
 
+import re
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from pathlib import Path
@@ -340,7 +341,7 @@ def test_the_page_needs_nothing_else_and_hides_nothing() -> None:
     assert "/somewhere/secret" not in text
     assert text.count('<td class="missed">missed</td>') == 2
     assert "nobody asked" in text
-    assert "headrace-bench load --json" in text
+    assert "headrace-bench load --json" in re.sub("</?span>", "", text)
     assert "2 min" in text
 
 
