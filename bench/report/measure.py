@@ -63,7 +63,7 @@ def measure(
     blank = Record(
         bench=bench.name,
         command=join(["headrace-bench", *command(arguments, shown), "--json"]),
-        quick=quick,
+        quick=quick and bench.quick != bench.arguments,
         version=version(),
         code=code(),
         machine=this_machine(),

@@ -97,7 +97,7 @@ BENCHES: Final = (
         title="Use of limits",
         about="How much of a provider's limit is used while more is asked for, and how many 429s that takes.",
         arguments=("limits",),
-        quick=("limits", "--minutes", "4"),
+        quick=("limits",),
         shape=list[Reached],
         section=order.limits,
     ),
