@@ -99,7 +99,7 @@ def routes(services: Services) -> list[Route]:
             PollRequest,
             PollAnswer,
             waits=True,
-            errors=(403, 503),
+            errors=(403, 404, 409, 503),
         ),
         _post(f"{_RUN}/begin", desk.begin_run, "Begin to drive a claimed run", ClaimRequest, RunMaterial),
         _post(f"{_RUN}/room", desk.wait_for_room, "Wait for room in its budgets", RoomRequest, RoomAnswer, waits=True),

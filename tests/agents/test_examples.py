@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "examples"
-EXAMPLES = sorted([*FOLDER.glob("*.py"), *FOLDER.glob("patterns/[!_]*.py")])
+OTHERS = {"experiment_cells"}
+"""What a file beside it is run with, by a test of its own."""
+EXAMPLES = sorted(path for path in (*FOLDER.glob("*.py"), *FOLDER.glob("patterns/[!_]*.py")) if path.stem not in OTHERS)
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

@@ -75,7 +75,7 @@ async def test_lower_priorities_get_their_minimum_share(autojump_clock: trio.tes
 async def test_no_run_of_a_job_starves(autojump_clock: trio.testing.MockClock) -> None:
     """A long run beside an endless stream of new ones is overtaken, but never by more than the time set."""
     overtaking = 120.0
-    dispatch = DispatchConfig(fair=FairConfig(overtaking=overtaking))
+    dispatch = DispatchConfig(fair=FairConfig(overtaking=overtaking, put_back=10.0))
     long, short = Load("acme", 1, words=2000), Load("acme", 30, words=10, fresh=True)
     await run_load(provider(), [short, long], seconds=600, slots=2, dispatch=dispatch)
     assert overtaking < long.waits.longest < overtaking + 2 * short.waits.longest
