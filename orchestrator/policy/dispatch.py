@@ -18,7 +18,8 @@ Where a limit is full of *live* calls there is no time at which to look again; b
 settlement. So the answer of a fruitless look is kept until something changes.
 
 Known limit: at most `SCAN` tenants behind a blocked head are looked at, so with very many tenants of large calls a
-small call far back may wait although it would fit.
+small call far back may wait although it would fit. And a call is dropped at its deadline and not before: where more
+has a deadline than can be served, calls go out that cannot end in time any more, and take room from those that could.
 """
 
 import math
