@@ -69,6 +69,7 @@ STATUS: Final[Mapping[str, int]] = {
     "unknown_child": 404,
     "duplicate_run": 409,
     "claim_gone": 409,
+    "name_taken": 409,
     "duplicate_job": 409,
     "wrong_offset": 409,
     "job_conflict": 409,

@@ -11,6 +11,9 @@ while nobody drives the run for a moment; it then waits for the run.
 
 **Fair**: a run goes to the worker of which the smallest part of what it could drive is taken. Only workers whose poll
 is open are given anything, so that they hear of it at once.
+
+**A name is one process's** as long as that is at work: while a poll of it is open, and for a third of `lease` after the
+last one. Where that one broke off a moment is enough, as a process that lives polls again at once.
 """
 
 import itertools
@@ -22,6 +25,9 @@ from msgspec import Struct
 from orchestrator.pools.errors import ClaimGone, NotYet
 from orchestrator.pools.seat import Seat
 from orchestrator.views.workers import Holding
+
+MOMENT = 0.5
+"""Seconds in which a worker that lives has polled again, whatever became of the poll before."""
 
 
 class Given(Struct):
@@ -102,16 +108,35 @@ class Claims:
 
     # Workers
 
+    def rival(self, worker: str, instance: str, now: float) -> Seat | None:
+        """The other process that has this name, if one may be at work."""
+        seat = self._other(worker, instance)
+        if seat is None or seat.polling:
+            return seat
+        return seat if now < seat.heard + min(self.lease / 3, MOMENT if seat.cut else math.inf) else None
+
+    def succeed(self, worker: str, instance: str) -> list[str]:
+        """The name is this process's from here on. Answers with the runs that the one before it has lost."""
+        seat = self._other(worker, instance)
+        lost = [] if seat is None else sorted(seat.runs)
+        if seat is not None:
+            self.gone(seat)
+        return lost
+
+    def _other(self, worker: str, instance: str) -> Seat | None:
+        seat = self.seats.get(worker)
+        return None if seat is None or seat.instance == instance else seat
+
     def hear(
-        self, worker: str, room: int, holding: Sequence[Holding], heard: int, now: float
+        self, worker: str, room: int, holding: Sequence[Holding], heard: int, now: float, instance: str = ""
     ) -> tuple[Seat, list[str], list[Given], list[str]]:
         """A worker polls. Answers with its seat, the runs it is to leave, the claims that count from here on because it
         named them, and the runs that it has lost.
         """
         seat = self.seats.get(worker)
         if seat is None:
-            seat = self.seats[worker] = Seat(worker, heard)
-        seat.heard, seat.turn, seat.polling = now, seat.turn + 1, True
+            seat = self.seats[worker] = Seat(worker, heard, instance)
+        seat.heard, seat.turn, seat.polling, seat.cut = now, seat.turn + 1, True, False
         seat.acted_on(heard)
         leave, adopted = [], []
         for one in holding:
@@ -131,9 +156,9 @@ class Claims:
         seat.room = max(0, room - len(new.difference(dropped)))
         return seat, leave, adopted, dropped
 
-    def answered(self, seat: Seat, now: float) -> None:
-        """Its latest poll is over."""
-        seat.heard, seat.polling = now, False
+    def answered(self, seat: Seat, now: float, *, cut: bool = False) -> None:
+        """Its latest poll is over; `cut` says that its answer went nowhere."""
+        seat.heard, seat.polling, seat.cut = now, False, cut
 
     def new(self, seat: Seat, holding: Iterable[Holding]) -> tuple[Holding, ...]:
         """What was given to the worker and is not among what it holds, in whatever answer it was told of that."""

@@ -18,6 +18,12 @@ class NotYet(HeadraceError):
     retry_after = 1.0
 
 
+class NameTaken(HeadraceError):
+    """Another worker process of this name is at work."""
+
+    kind: ClassVar[str] = "name_taken"
+
+
 class UnknownChild(HeadraceError):
     """No child run of this id was started here: start it again, which joins what there is."""
 

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from agents.errors import Draining
 from agents.events import Event, encode
-from orchestrator.pools.claims import Claims, Given
-from orchestrator.pools.errors import NotYet
+from orchestrator.pools.claims import MOMENT, Claims, Given
+from orchestrator.pools.errors import NameTaken, NotYet
 from orchestrator.pools.remote_run import RemoteRun
 from orchestrator.pools.seat import Seat
 from orchestrator.runs.record import RunRecord
@@ -118,12 +118,17 @@ class Roster:
     # For workers
 
     async def poll(self, request: PollRequest) -> PollAnswer:
-        """A worker's sign of life. Of several polls of one worker at once only the latest is answered with anything."""
+        """A worker's sign of life. Of several polls of one worker at once only the latest is answered with anything.
+
+        Raises `NameTaken`, `Draining`.
+        """
         self._refuse_after_close()
-        await trio.lowlevel.checkpoint()
+        await self._take_name(request)
         now = trio.current_time()
         room = 0 if request.ends or self._ending else request.room
-        seat, leave, adopted, dropped = self._claims.hear(request.worker, room, request.holding, request.heard, now)
+        seat, leave, adopted, dropped = self._claims.hear(
+            request.worker, room, request.holding, request.heard, now, request.instance
+        )
         self._changed.set()
         self._ring(seat.name)  # an earlier poll of its own is over
         for given in adopted:
@@ -132,6 +137,7 @@ class Roster:
             self._lost(run)
         self._assign()
         turn, deadline = seat.turn, now + min(request.seconds, self._lease / HOLDS)
+        cut = True
         try:
             while True:
                 answer = self._answer(seat, request, leave)
@@ -140,14 +146,28 @@ class Roster:
                 rung = self._rung.setdefault(seat.name, trio.Event())
                 with trio.move_on_at(deadline):
                     await rung.wait()
+            cut = False
         finally:
             if seat.turn == turn:
-                self._end_poll(seat, request)
+                self._end_poll(seat, request, cut=cut)
         self._refuse_after_close()
         if answer is None or seat.turn != turn:
             answer = PollAnswer(lease_seconds=self._lease, tools=self._tools(), heard=request.heard)
         seat.told_soon = self._ending
         return replace(answer, leave_soon=self._ending)
+
+    async def _take_name(self, request: PollRequest) -> None:
+        """The name is this process's, unless another one that has it is at work."""
+        await trio.lowlevel.checkpoint()
+        rival = self._claims.rival(request.worker, request.instance, trio.current_time())
+        if rival is not None and not rival.polling:
+            await trio.sleep(MOMENT)  # one that is at work has polled by then
+            self._refuse_after_close()
+            rival = self._claims.rival(request.worker, request.instance, trio.current_time())
+        if rival is not None:
+            raise NameTaken(f"a worker called {request.worker!r} is at work already: give this one another --name")
+        for run in self._claims.succeed(request.worker, request.instance):
+            self._lost(run)
 
     def _answer(self, seat: Seat, request: PollRequest, leave: list[str]) -> PollAnswer | None:
         """None where there is nothing to say."""
@@ -164,8 +184,8 @@ class Roster:
             heard=max(heard, request.heard),
         )
 
-    def _end_poll(self, seat: Seat, request: PollRequest) -> None:
-        self._claims.answered(seat, trio.current_time())
+    def _end_poll(self, seat: Seat, request: PollRequest, *, cut: bool) -> None:
+        self._claims.answered(seat, trio.current_time(), cut=cut)
         self._rung.pop(seat.name, None)
         if request.ends and not request.holding:
             for run in tuple(seat.runs):

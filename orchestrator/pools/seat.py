@@ -10,13 +10,28 @@ class Seat:
     """`room` is how many more runs it could take, `runs` those it has a claim to. `heard` is when it was last heard of.
 
     `turn` counts its polls: only the latest is answered with anything to do. `polling` says that one is open.
-    `told_soon` says that it was told that the daemon is ending.
+    `told_soon` says that it was told that the daemon is ending. `instance` is the process that has the name; `cut` says
+    that its latest poll broke off before it was answered.
     """
 
-    __slots__ = ("_last", "_news", "heard", "name", "polling", "room", "runs", "told_soon", "turn")
+    __slots__ = (
+        "_last",
+        "_news",
+        "cut",
+        "heard",
+        "instance",
+        "name",
+        "polling",
+        "room",
+        "runs",
+        "told_soon",
+        "turn",
+    )
 
-    def __init__(self, name: str, heard_news: int) -> None:
+    def __init__(self, name: str, heard_news: int, instance: str = "") -> None:
         self.name = name
+        self.instance = instance
+        self.cut = False
         self.room = 0
         self.runs: set[str] = set()
         self.heard = 0.0

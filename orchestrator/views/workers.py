@@ -37,10 +37,12 @@ class Holding(Struct, frozen=True, kw_only=True):
 class PollRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A worker is alive, drives `holding`, and could drive `room` more. It waits `seconds` for something to do.
 
-    `heard` says up to which news it has acted. A worker that `ends` takes nothing new.
+    `heard` says up to which news it has acted. A worker that `ends` takes nothing new. `instance` tells one process
+    from another that was given the same name.
     """
 
     worker: WorkerName
+    instance: Annotated[str, Meta(max_length=64)] = ""
     room: Annotated[int, Meta(ge=0, le=100_000)]
     holding: tuple[Holding, ...] = ()
     heard: int = 0

@@ -6,6 +6,7 @@ may have by now.
 """
 
 import math
+import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -57,6 +58,7 @@ class Worker:
     ) -> None:
         key = config.key()
         self.name = config.name or new_name()
+        self._instance = secrets.token_hex(8)
         self._config = config
         self._tell = config.tell
         self._link = Link(
@@ -161,6 +163,7 @@ class Worker:
         self._asked_room = 0 if self._ending else max(0, self._config.runs - len(self._live))
         return PollRequest(
             worker=self.name,
+            instance=self._instance,
             room=self._asked_room,
             holding=tuple(hold.holding for hold in self._live if not hold.gone),
             heard=self._heard,
@@ -233,7 +236,9 @@ class Worker:
         """Tells the daemon that it need not wait for this worker any more."""
         with trio.move_on_after(BYE_SECONDS):
             await self._left()
-            bye = PollRequest(worker=self.name, room=0, heard=self._heard, seconds=0.0, ends=True)
+            bye = PollRequest(
+                worker=self.name, instance=self._instance, room=0, heard=self._heard, seconds=0.0, ends=True
+            )
             with suppress(PatienceOver, ClientError):
                 await self._link.poll(lambda: bye)
         self._lose_all()

@@ -183,9 +183,10 @@ async def workers(
 class Hand:
     """A worker that does what a test says, step by step."""
 
-    def __init__(self, pool: Pool, name: str = "hand") -> None:
+    def __init__(self, pool: Pool, name: str = "hand", instance: str = "") -> None:
         self.pool = pool
         self.name = name
+        self.instance = instance
         self.held: list[Holding] = []
         self.heard = 0
         self._batches = 0
@@ -193,7 +194,13 @@ class Hand:
     async def poll(self, room: int = 10, *, seconds: float = 0.0, ends: bool = False) -> PollAnswer:
         await trio.testing.wait_all_tasks_blocked()  # what was just started wants a worker only now
         request = PollRequest(
-            worker=self.name, room=room, holding=tuple(self.held), heard=self.heard, seconds=seconds, ends=ends
+            worker=self.name,
+            instance=self.instance,
+            room=room,
+            holding=tuple(self.held),
+            heard=self.heard,
+            seconds=seconds,
+            ends=ends,
         )
         answer = await self.pool.poll(request)
         self.heard = answer.heard

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.request import Request, urlopen
 
+import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
 from orchestrator.cli.app import app
+from orchestrator.views.workers import PollRequest
 from tests.daemon.process import daemon
 
 SIMULATED = '[backends.sim]\nkind = "simulated"\n[tenants.web]\n'
@@ -95,4 +98,17 @@ def test_a_daemon_that_drives_its_runs_itself_says_what_its_file_needs(worker: W
         result = worker("--daemon", url)
     assert result.exit_code == 2, result.stderr
     assert 'its file needs [pool] with kind = "workers"' in result.stderr
+    assert "drives up to" not in result.stderr
+
+
+def test_a_name_that_another_worker_has_is_refused(worker: Worker, tmp_path: Path) -> None:
+    """The second of a name ends, and is told which option helps."""
+    poll = PollRequest(worker="w", instance="first", room=0, seconds=0.0)
+    with daemon(tmp_path, SIMULATED + POOL) as (_, url):
+        headers = {"content-type": "application/json"}
+        with urlopen(Request(f"{url}/api/workers/poll", msgspec.json.encode(poll), headers), timeout=10) as answer:
+            assert answer.status == 200
+        result = worker("--daemon", url, "--name", "w")
+    assert result.exit_code == 2, result.stderr
+    assert "a worker called 'w' is at work already: give this one another --name" in result.stderr
     assert "drives up to" not in result.stderr
