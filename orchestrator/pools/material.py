@@ -1,6 +1,7 @@
 """What a worker is given to drive a run with."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import trio
 from msgspec import Raw
@@ -15,26 +16,10 @@ from orchestrator.views.workers import AgentMaterial, RunMaterial, ScopeView
 
 def agent_material(agent: AgentSpec) -> AgentMaterial:
     """The agent, its tools by name."""
-    return AgentMaterial(
-        name=agent.name,
-        model=agent.model,
-        system=agent.system,
-        tools=tuple(tool.name for tool in agent.tools),
-        limits=agent.limits,
-        demonstration=agent.demonstration,
-        max_tokens=agent.max_tokens,
-        output_floor=agent.output_floor,
-        temperature=agent.temperature,
-        seed=agent.seed,
-        stop=agent.stop,
-        tool_choice=dict(agent.tool_choice) if isinstance(agent.tool_choice, Mapping) else agent.tool_choice,
-        response_format=None if agent.response_format is None else dict(agent.response_format),
-        on_tool_error=agent.on_tool_error,
-        tool_concurrency=agent.tool_concurrency,
-        extra=dict(agent.extra),
-        compact_at=agent.compact_at,
-        compact_keep=agent.compact_keep,
-    )
+    said: dict[str, Any] = {name: getattr(agent, name) for name in AgentMaterial.__struct_fields__}
+    said |= {name: dict(value) for name, value in said.items() if isinstance(value, Mapping)}
+    said["tools"] = tuple(tool.name for tool in agent.tools)
+    return AgentMaterial(**said)
 
 
 def run_material(

@@ -246,15 +246,3 @@ class Worker:
 
 def _runs(count: int) -> str:
     return "1 run is" if count == 1 else f"{count} runs are"
-
-
-async def run_worker(config: WorkerConfig, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-    """One worker, until it is cancelled, or no daemon was there for as long as it has patience.
-
-    Has started when the daemon has answered once. Raises `ClientError` where the daemon refuses it, and
-    `InvalidLimits` for a bad key.
-    """
-    try:
-        await Worker(config).run(task_status=task_status)
-    except PatienceOver as over:
-        config.tell(over.message)
