@@ -39,7 +39,9 @@ async def test_killed_again_and_again_a_planned_job_ends_once(tmp_path: Path, se
             losers = [row for row in rows if row.ordinal >= 20]
             assert losers
             assert {row.reason for row in losers} == {"cancelled"}
-            assert view.usage.output == 5 * (view.done + 3)
+            # a loser may have had its answer when the job had enough: then that was paid as well, and is in its row
+            assert all(row.usage.output == 5 for row in rows if row.state == "done")
+            assert view.usage.output == sum(row.usage.output or 0 for row in rows) + 5 * 3
 
 
 @pytest.mark.parametrize("seed", range(2))
