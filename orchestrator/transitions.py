@@ -22,7 +22,9 @@ class Transition(Struct, frozen=True, gc=False):
     `at` is on the owner's clock. `outcome` is `ok` or the error's `kind` (on `attempt_failed`, `retrying` and
     `finished`). `waited` is the time in queue since it was last eligible (on `started`) or in all (on `finished`);
     `seconds` the time since dispatch (`first_token`, `attempt_failed`) or since arrival (`finished`).
-    `held_by` names what the call last waited for: a limit, `fair_order`, or nothing. `model` is what the backend calls
+    `held_by` names what the call last waited for: a limit, `fair_order`, or nothing. `waits` says for how long it has
+    waited for what so far, in the same words and `retry`, most first; it is there on `started` and `finished` of calls
+    that waited for more than a moment. `model` is what the backend calls
     it, `key` the call's own (`agents.port.Receipt`). `usage` is as the provider reported it for this attempt (on
     `attempt_failed`, and on `finished` with the answer), None where nothing was reported. `worked` says whether a
     provider may have worked on the call by now; `input` and `output` are the tokens that limits count for it before
@@ -47,6 +49,7 @@ class Transition(Struct, frozen=True, gc=False):
     input: int = 0
     output: int = 0
     held: Held | None = None
+    waits: tuple[tuple[str, float], ...] = ()
 
 
 ALL_KINDS: tuple[TransitionKind, ...] = get_args(TransitionKind)

@@ -22,9 +22,18 @@ class LimitView(Struct, frozen=True, kw_only=True):
     opens_in: float | None = None
 
 
+class CutView(Struct, frozen=True, kw_only=True):
+    """How an endpoint's concurrency was last cut: seconds `ago`, from how many calls in flight to how many."""
+
+    ago: float
+    before: int
+    after: int
+
+
 class EndpointView(Struct, frozen=True, kw_only=True):
     """One endpoint. `breaker` is closed, open or half_open; `opens_in` is when a broken or gated endpoint is tried
-    again, None if it takes calls, 0 while it is tried; `cuts` counts how often its concurrency was cut.
+    again, None if it takes calls, 0 while it is tried; `cuts` counts how often its concurrency was cut, `last_cuts`
+    are the latest of them, the newest first. `failing_with` says what a broken endpoint last failed with.
     """
 
     name: str
@@ -34,6 +43,24 @@ class EndpointView(Struct, frozen=True, kw_only=True):
     breaker: str
     opens_in: float | None
     limits: tuple[LimitView, ...]
+    last_cuts: tuple[CutView, ...] = ()
+    failing_with: str = ""
+
+
+class WaitView(Struct, frozen=True, kw_only=True):
+    """What one tenant's queued calls of one priority wait for.
+
+    `held_by` is what holds the next of them: a limit, `fair_order` (others go first), `retry`. `oldest` is how long the
+    longest has waited. At the present pace the next one goes in `next_in` seconds and the last in `last_in`; None
+    where nobody can know, as while an endpoint is broken.
+    """
+
+    priority: str
+    queued: int
+    held_by: str
+    oldest: float
+    next_in: float | None = None
+    last_in: float | None = None
 
 
 class TenantView(Struct, frozen=True, kw_only=True):
@@ -57,12 +84,15 @@ class TenantView(Struct, frozen=True, kw_only=True):
     held_by: str
     limits: tuple[LimitView, ...]
     failed_per_minute: float = 0.0
+    waits: tuple[WaitView, ...] = ()
 
 
 class BackendView(Struct, frozen=True, kw_only=True):
     """One backend. `inbox` calls are on their way in, `retrying` wait for their next attempt outside the queue.
 
     `tenants` are those with calls now or in the last minute, the busiest first; `hidden_tenants` more are left out.
+    `held_by` is what holds the call that would go next, empty where nothing does; `held_until` in how many seconds it
+    is looked at again at the latest, None where only an answer can free what it waits for.
     """
 
     name: str
@@ -73,6 +103,8 @@ class BackendView(Struct, frozen=True, kw_only=True):
     endpoints: tuple[EndpointView, ...]
     tenants: tuple[TenantView, ...]
     hidden_tenants: int = 0
+    held_by: str = ""
+    held_until: float | None = None
 
 
 class SilentWorker(Struct, frozen=True, kw_only=True):
@@ -96,9 +128,36 @@ class PoolView(Struct, frozen=True, kw_only=True, omit_defaults=True):
     problem: str = ""
 
 
+class BudgetView(Struct, frozen=True, kw_only=True):
+    """What one tenant has used of one budget: `used`, and `reserved` for what is under way, of `allowed`.
+
+    `period` is `day`, `month` or `total`; `amount` is `tokens` or `dollars`, in which the figures are. `resets_in` is
+    in seconds, None for a budget that does not.
+    """
+
+    tenant: str
+    period: str
+    amount: str
+    used: float
+    reserved: float
+    allowed: float
+    resets_in: float | None = None
+
+
+class ToolWorkView(Struct, frozen=True, kw_only=True):
+    """One tool at work: how many of its calls run now, and for how many seconds the longest has."""
+
+    tool: str
+    running: int
+    longest: float
+    run: str
+
+
 class QueueView(Struct, frozen=True, kw_only=True):
     """Everything at one moment. `runs` counts runs by state, `jobs` live jobs; `draining` says that it is ending.
-    `pool` is there where worker processes drive runs.
+    `pool` is there where worker processes drive runs. `approvals` people have not answered, the oldest of them for
+    `oldest_approval` seconds. `budgets` are those of tenants, the fullest first; `tools` those at work, the longest
+    first; a thousand of each at most.
     """
 
     now: float
@@ -109,6 +168,10 @@ class QueueView(Struct, frozen=True, kw_only=True):
     runs: dict[str, int]
     jobs: int
     pool: PoolView | None = None
+    approvals: int = 0
+    oldest_approval: float = 0.0
+    budgets: tuple[BudgetView, ...] = ()
+    tools: tuple[ToolWorkView, ...] = ()
 
 
 class ToolServerView(Struct, frozen=True, kw_only=True):

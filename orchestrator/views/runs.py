@@ -57,8 +57,20 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     expires_in: float | None = None
 
 
+class LimitUse(Struct, frozen=True, kw_only=True):
+    """One limit of a run: `used`, of `allowed`. `limit` is its name in `agents.budget.Limits`, which gives the unit."""
+
+    limit: str
+    used: float
+    allowed: float
+
+
 class RunView(Struct, frozen=True, kw_only=True):
-    """One run in a list. `reason` is set exactly when it has ended; `micro_dollars` None is unknown."""
+    """One run in a list. `reason` is set exactly when it has ended; `micro_dollars` None is unknown.
+
+    `limits` are the run's own, as far as it has any; `waits_for` says what its open call or request waits for, in the
+    words of `held_by` elsewhere, empty where nothing waits.
+    """
 
     run: str
     session: str = ""
@@ -79,6 +91,8 @@ class RunView(Struct, frozen=True, kw_only=True):
     micro_dollars: int | None
     message: str
     parent: str = ""
+    limits: tuple[LimitUse, ...] = ()
+    waits_for: str = ""
 
 
 class LateResult(Struct, frozen=True, kw_only=True):
