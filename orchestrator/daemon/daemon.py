@@ -57,6 +57,7 @@ from orchestrator.daemon.work import Work
 from orchestrator.daemon.workers import ray_pool_of
 from orchestrator.garbage import tune_collector
 from orchestrator.instruments.log import LogHook
+from orchestrator.instruments.run_log import RunLog
 from orchestrator.restored_limits import restore_limits, sent_before
 from orchestrator.router import Router
 from orchestrator.store.base import Store
@@ -79,7 +80,12 @@ class Daemon:
         self.config = config
         self._load = load
         self._servers = McpServers(mcp_servers(config))
-        self._metrics = DaemonMetrics(config.tenants, config.daemon.tenant_labels, self.catalogue)
+        self._metrics = DaemonMetrics(
+            config.tenants,
+            config.daemon.tenant_labels,
+            self.catalogue,
+            watchers=(RunLog(_log, config.daemon.log_level),),
+        )
         self._books = Books(self._metrics.cost)
         self._catalogue = self._known(config)
         self._board = Board()

@@ -1,6 +1,6 @@
 """The daemon's metrics in one registry: calls, runs, and the state of its owners; and what calls cost."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from agents.money import Price
 from agents.port import Journal
@@ -8,6 +8,7 @@ from orchestrator.catalogue import Catalogue
 from orchestrator.instruments.books import TenantLabels
 from orchestrator.instruments.prometheus import PrometheusHook
 from orchestrator.instruments.runs import MeteredJournal, RunMetrics
+from orchestrator.instruments.watched import RunWatcher
 from orchestrator.owner import Owner
 from orchestrator.transitions import Transition
 
@@ -15,15 +16,23 @@ from orchestrator.transitions import Transition
 class DaemonMetrics:
     """`hook` and `on_turn` are for owners, `journal` wraps each run's log, `cost` is what an attempt cost.
 
-    `tenants` have labels of their own first.
+    `tenants` have labels of their own first. `watchers` see the events of runs as well.
     """
 
-    def __init__(self, tenants: Iterable[str], labels: int, catalogue: Callable[[], Catalogue]) -> None:
+    def __init__(
+        self,
+        tenants: Iterable[str],
+        labels: int,
+        catalogue: Callable[[], Catalogue],
+        *,
+        watchers: Sequence[RunWatcher] = (),
+    ) -> None:
         self.cost = TransitionPrices(catalogue).cost
         self.hook = PrometheusHook(TenantLabels(labels, known=tenants), cost=self.cost)
         self.on_turn = self.hook.on_turn
         self.exposition = self.hook.exposition
         self._runs = RunMetrics(self.hook.registry)
+        self._watchers = watchers
 
     def watch(self, owners: Iterable[Owner]) -> None:
         """Reads the state of these whenever the metrics are read."""
@@ -31,8 +40,8 @@ class DaemonMetrics:
             self.hook.watch(owner.statistics)
 
     def journal(self, log: Journal) -> Journal:
-        """The log of one run, with its events counted."""
-        return MeteredJournal(log, self._runs)
+        """The log of one run, with its events counted, and shown to the other watchers."""
+        return MeteredJournal(log, self._runs, *self._watchers)
 
 
 class TransitionPrices:

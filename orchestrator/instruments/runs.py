@@ -3,16 +3,13 @@
 Only runs that are open are remembered, by what they have open; a run that ended is a number.
 """
 
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 
-import trio
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from agents.errors import HeadraceError
 from agents.events import (
     CancelRequested,
     Event,
@@ -29,10 +26,11 @@ from agents.events import (
     ToolStarted,
 )
 from agents.lifecycle import State, StopReason
-from agents.port import Journal, Newcomers, TakesLate
+from agents.port import Journal
 from agents.snapshot import RunSnapshot
 from orchestrator.instruments.books import APPEND_BOUNDS, Distribution
 from orchestrator.instruments.families import counter, gauge, histogram
+from orchestrator.instruments.watched import RunWatcher, WatchedJournal
 
 
 class _OpenRun:
@@ -164,40 +162,13 @@ class RunMetrics(Collector):
         yield histogram("log_append_seconds", "Making a run's events durable.", (), [((), self._appends)])
 
 
-class MeteredJournal:
+class MeteredJournal(WatchedJournal):
     """A journal that counts what it appends. Implements `agents.port.Journal` over another one."""
 
-    __slots__ = ("_clock", "_journal", "_metrics")
+    __slots__ = ()
 
-    def __init__(self, journal: Journal, metrics: RunMetrics, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._journal = journal
-        self._metrics = metrics
-        self._clock = clock
-
-    async def append(self, events: Sequence[Event]) -> None:
-        started = self._clock()
-        try:
-            await self._journal.append(events)
-        except Newcomers:
-            raise
-        except BaseException as error:
-            # what a store says is no end: the run stays open there, and is taken up again
-            gone = self._metrics.left if isinstance(error, HeadraceError | trio.Cancelled) else self._metrics.lost
-            for event in events:
-                gone(event.run)
-            raise
-        self._metrics.appended(self._clock() - started)
-        for event in events:
-            self._metrics.see(event)
-
-    def stands(self, run: RunSnapshot) -> None:
-        """See `RunMetrics.stands`."""
-        self._metrics.stands(run)
-
-    async def late(self, event: Event) -> None:
-        """Evidence changes no number."""
-        if isinstance(self._journal, TakesLate):
-            await self._journal.late(event)
+    def __init__(self, journal: Journal, metrics: RunMetrics, *also: RunWatcher) -> None:
+        super().__init__(journal, (metrics, *also), appended=metrics.appended)
 
 
 _OPEN = (

@@ -94,6 +94,8 @@ class JobDriver:
             wall=self._wall,
         )
         entry.begin(work)
+        view = entry.view()
+        _log.info("job begins", job=view.job, tenant=view.tenant, agent=view.agent, model=view.model, done=view.done)
         self._weigh(entry, record.request.weight)
         self._nursery.start_soon(self._drive, entry, work, stages, name=f"job {record.job}")
 
@@ -131,6 +133,17 @@ class JobDriver:
                 _log.error("a job's end could not be kept in its folder", job=entry.job, problem=error.message)
             self._weigh(entry, 1.0)
             entry.end(record)
+            view = entry.view()
+            _log.info(
+                "job left" if ending.phase == "interrupted" else "job ended",
+                job=view.job,
+                tenant=view.tenant,
+                phase=view.phase,
+                done=view.done,
+                failed=view.failed,
+                cancelled=view.cancelled,
+                micro_dollars=view.micro_dollars,
+            )
         return ending
 
     async def _close(self, entry: JobEntry, work: JobWork, ending: Ending) -> Ending:
