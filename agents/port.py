@@ -6,7 +6,7 @@ travels in that channel, or a slow reader would block the owner.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any, Protocol, runtime_checkable
 
@@ -43,6 +43,10 @@ class Held(Struct, frozen=True):
     price: Price | None = None
 
 
+Tap = Callable[[Sequence[Delta]], None]
+"""Hears an answer as it comes, and holds nothing up: fast, synchronous, and it never raises."""
+
+
 class Call:
     """One model request on its way from a caller to a backend and back.
 
@@ -51,6 +55,7 @@ class Call:
     agents, which are exempt from the queue's caps (live runs are bounded and have one call at a time). `elsewhere` says
     that the caller has another backend to go to: the owner gives the call back as soon as it can serve nobody. `key` is
     the call's own in books of calls (see `Receipt`), `held` what it holds of its budgets, where somebody says so.
+    A `tap` hears the answer as well, whether anybody reads deltas or not, and a reset before a further attempt.
     `ticket` belongs to the owner, and so does `sent`: how many attempts went out, less those for which certainly no
     work was done.
     """
@@ -70,6 +75,7 @@ class Call:
         "request",
         "restartable",
         "sent",
+        "tap",
         "ticket",
     )
 
@@ -100,6 +106,7 @@ class Call:
         self.abandoned = False
         self.outcome: ModelReply | ModelError | None = None
         self.sent = 0
+        self.tap: Tap | None = None
         self.ticket: Any = None
         self._waiter: trio.lowlevel.Task | None = None
 
@@ -168,15 +175,16 @@ class Receipt:
 
     A port that goes from one backend to the next makes several calls of one; then it tells of all. `key` says which
     call it is, for ever, in every book that is kept of calls; empty where nobody keeps one. `held` is what the call
-    holds of its budgets.
+    holds of its budgets. A `tap` hears the answers of all of them (see `Call`).
     """
 
-    __slots__ = ("_calls", "_sent_before", "call", "held", "key")
+    __slots__ = ("_calls", "_sent_before", "call", "held", "key", "tap")
 
     def __init__(self, key: str = "", held: Held | None = None) -> None:
         self.key = key
         self.held = held
         self.call: Call | None = None
+        self.tap: Tap | None = None
         self._calls = 0
         self._sent_before = False
 
@@ -185,6 +193,7 @@ class Receipt:
         self._sent_before = self.sent or False
         self._calls += 1
         self.call = call
+        call.tap = self.tap
 
     @property
     def next_key(self) -> str:

@@ -150,6 +150,8 @@ class Attempt:
         self._scope = scope
         try:
             if outcome is None:
+                if self.call.tap is not None:
+                    self.call.tap(RESET)
                 if self.delivered:
                     await self._deliver(RESET)
                 outcome = await connection.send(self.call.request, self)
@@ -203,6 +205,8 @@ class Attempt:
         if first:
             self.first_token_at = now
         self._note(self.call, ring=first)
+        if self.call.tap is not None:
+            self.call.tap(deltas)
         if self.call.deltas is not None:
             await self._deliver(tuple(deltas))
 

@@ -18,6 +18,7 @@ from orchestrator.api import (
     jobs,
     openai,
     openapi,
+    page,
     queue,
     runs,
     sessions,
@@ -35,8 +36,10 @@ from orchestrator.api.surface import HttpConfig, Surface, attach
 from orchestrator.api.unread import DropUnread
 
 METRICS: Final = "/metrics"
-OPEN: Final = frozenset({"/healthz", "/readyz"})
-"""What asks for no key: a supervisor has none, and learns nothing of anybody."""
+OPEN: Final = frozenset({"/healthz", "/readyz"}) | page.PATHS
+"""What asks for no key: a supervisor has none, and neither has a browser that has just got the page. They learn nothing
+of anybody.
+"""
 
 
 def make_app(services: Services, config: HttpConfig | None = None, *, closing: trio.Event | None = None) -> ASGIApp:
@@ -48,7 +51,7 @@ def make_app(services: Services, config: HttpConfig | None = None, *, closing: t
 def all_routes(services: Services) -> list[OperationRoute]:
     """Every route of the surface."""
     # looked through in this order: what is asked most often stands first
-    rooms = (openai, anthropic, workers, health, queue, calls, runs, approvals, jobs, sessions, upkeep)
+    rooms = (openai, anthropic, workers, health, queue, calls, runs, approvals, jobs, sessions, upkeep, page)
     routes = _operations(chain.from_iterable(room.routes(services) for room in rooms))
     routes += _operations(openapi.routes([route.operation for route in routes]))
     methods: dict[str, set[str]] = {}

@@ -29,14 +29,10 @@ def routes(services: Services) -> list[Route]:
             client_of(request.scope).require_admin("reading metrics, which name every tenant,")
         return Response(services.metrics(), headers={"content-type": CONTENT_TYPE_LATEST})
 
-    async def pointer(request: Request) -> Response:
-        return PlainTextResponse("headrace: what it can do is described at /api/openapi.json\n")
-
     return [
         Operation("GET", "/healthz", alive, "Whether the process lives", media_type=TEXT).route(),
         Operation(
             "GET", "/readyz", ready, "Whether it can serve; if not, why", media_type=TEXT, problems={503: TEXT}
         ).route(),
         Operation("GET", "/metrics", metrics, "Metrics for Prometheus", media_type=TEXT).route(),
-        Operation("GET", "/", pointer, "Where to look next", media_type=TEXT).route(),
     ]

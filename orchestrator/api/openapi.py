@@ -115,8 +115,9 @@ def _responses(operation: Operation, schema_of: Mapping[Any, Any]) -> dict[str, 
         content[LINES if operation.lines else JSON] = {"schema": schema_of[operation.answer]}
     if operation.events:
         content[EVENTS] = {"schema": {"type": "string"}, "x-events": _events(operation, schema_of)}
-    if operation.media_type:
-        content[operation.media_type] = {}
+    for media_type in (operation.media_type, *operation.media_types):
+        if media_type:
+            content[media_type] = {}
     good: dict[str, Any] = {"description": phrase(operation.status)}
     if content:
         good["content"] = content

@@ -65,9 +65,9 @@ class Operation(Struct, frozen=True):
 
     `document` describes a JSON body that the handler gets as bytes and reads itself; others than its members may be in
     it. `answer` is the type of the JSON answer (of each line, with `lines`); `media_type` that of an answer which is
-    neither. `events` gives the type of each server-sent event by name. `errors` are the statuses that are worth
-    documenting; 400 is documented wherever there is a body or a query. `problems` gives the media types of failures
-    that are no `ErrorAnswer`.
+    neither, `media_types` those of one that is any of several. `events` gives the type of each server-sent event by
+    name. `errors` are the statuses that are worth documenting; 400 is documented wherever there is a body or a query.
+    `problems` gives the media types of failures that are no `ErrorAnswer`.
     """
 
     method: Method
@@ -81,6 +81,7 @@ class Operation(Struct, frozen=True):
     answer: Any = None
     status: int = 200
     media_type: str = ""
+    media_types: tuple[str, ...] = ()
     events: Mapping[str, Any] = {}
     lines: bool = False
     waits: bool = False

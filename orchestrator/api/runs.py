@@ -22,7 +22,7 @@ from orchestrator.api.operations import Operation, json_answer
 from orchestrator.api.scoping import own_run, run_for
 from orchestrator.api.services import Observed, Runs, Services
 from orchestrator.api.streams import EventStream, ServerEvent, last_event_id
-from orchestrator.views.runs import RunDetail, RunPage, RunRequest, RunView
+from orchestrator.views.runs import OutputPiece, RunDetail, RunPage, RunRequest, RunView
 from orchestrator.views.sessions import GrantRequest, MessageRequest
 
 LONGEST_WAIT = 3600.0
@@ -49,6 +49,7 @@ EVENT_TYPES = {
     "message_added": events.MessageAdded,
     "budget_granted": events.BudgetGranted,
     "run_ended": events.RunEnded,
+    "output": OutputPiece,
 }
 
 
@@ -88,6 +89,7 @@ class EventsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     after: Annotated[int, Meta(ge=0, description="only events behind this number; Last-Event-ID goes before it")] = 0
     follow: Annotated[bool, Meta(description="false: what there is now, without waiting for more")] = True
+    output: Annotated[bool, Meta(description="true: also what the model says, while it says it")] = False
 
 
 class _Typed(Struct):
@@ -136,7 +138,7 @@ def routes(services: Services) -> list[Route]:
     async def follow(request: Request, query: EventsQuery) -> EventStream:
         # an unknown run is an answer of its own, not the end of a stream
         run, after = await own(request), last_event_id(request) or query.after
-        return EventStream(_server_events(runs.events(run, after, follow=query.follow)))
+        return EventStream(_server_events(runs.events(run, after, follow=query.follow, output=query.output)))
 
     return [
         Operation(
@@ -209,4 +211,4 @@ async def _detail(runs: Runs, run: str, wait: float) -> RunDetail:
 async def _server_events(records: AsyncGenerator[tuple[int, bytes], None]) -> AsyncGenerator[ServerEvent, None]:
     async with aclosing(records):
         async for number, record in records:
-            yield ServerEvent(record, _type_of.decode(record).type, str(number))
+            yield ServerEvent(record, _type_of.decode(record).type, str(number) if number else "")

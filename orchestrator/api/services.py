@@ -86,10 +86,13 @@ class Runs(Protocol):
         """The run, when it has ended."""
         ...
 
-    def events(self, run: str, after: int = 0, *, follow: bool = True) -> AsyncGenerator[tuple[int, bytes], None]:
+    def events(
+        self, run: str, after: int = 0, *, follow: bool = True, output: bool = False
+    ) -> AsyncGenerator[tuple[int, bytes], None]:
         """The run's events behind number `after`, as JSON; with `follow` new ones as they come, until it has ended.
 
-        Numbers are its session's, the same for ever; where the session has one run, they count from 1. A reader that
+        Numbers are its session's, the same for ever; where the session has one run, they count from 1. With `output`
+        there are also `OutputPiece`s of what its model says, while it says it, numbered 0. A reader that
         is slow slows nobody. `UnknownRun` is raised by the first step.
         """
         ...

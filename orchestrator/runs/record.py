@@ -25,6 +25,7 @@ from orchestrator.runs.head import Head
 from orchestrator.runs.journal import SessionJournal
 from orchestrator.runs.open_requests import OpenRequests
 from orchestrator.runs.open_view import driven_detail, listed, so_far
+from orchestrator.runs.output import Output
 from orchestrator.runs.reading import detail_of, open_detail
 from orchestrator.runs.terms import Terms as Terms
 from orchestrator.views.approvals import ApprovalView
@@ -39,6 +40,7 @@ class RunRecord:
     for it, until somebody says something. `owner` is set to wake whoever drives it in a task of its own by then, and
     `expected` says that somebody will, so that nobody else may. `on_asked` is called when other things are asked.
     `let_go` says that whoever drives it is to leave it, and stay away.
+    `output` is what its model says while it says it.
     `heard` counts what was said to it from outside. `hindrance` says what is in the way of what drives it, if anything.
     """
 
@@ -58,6 +60,7 @@ class RunRecord:
         "journal",
         "let_go",
         "on_asked",
+        "output",
         "over",
         "owner",
         "pause",
@@ -90,6 +93,7 @@ class RunRecord:
         self.over = False
         self.waits: tuple[Reason, ...] = ()
         self.requests = OpenRequests()
+        self.output = Output(flow.run)
         self.owner: trio.Event | None = None
         self.on_asked: Callable[[RunRecord], None] = lambda record: None
         self.hindrance: Callable[[], str] = str
@@ -246,6 +250,7 @@ class RunRecord:
         bell, self._bell = self._bell, None
         if bell is not None:
             bell.set()
+        self.output.wake()
 
     def bell(self) -> trio.Event:
         """What the next ring sets."""

@@ -1,7 +1,7 @@
 """Runs looked at one by one: open ones as whoever drives them knows them, the others as the store does."""
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import NoReturn
 
 import trio
@@ -12,6 +12,7 @@ from orchestrator.runs.ended_sessions import EndedSessions
 from orchestrator.runs.head import view_of
 from orchestrator.runs.live_runs import SHUTTING_DOWN
 from orchestrator.runs.open_runs import OpenRuns
+from orchestrator.runs.output import Listener
 from orchestrator.runs.outside import run_over
 from orchestrator.runs.reading import ended_detail, read_run
 from orchestrator.runs.watching import watch_run
@@ -59,14 +60,23 @@ class SeenRuns:
         await self._row(run)
         raise run_over(run)
 
-    async def events(self, run: str, after: int, *, follow: bool) -> AsyncGenerator[tuple[int, bytes], None]:
+    async def events(
+        self, run: str, after: int, *, follow: bool, output: bool
+    ) -> AsyncGenerator[tuple[int, bytes], None]:
         """The run's events behind number `after`, as JSON; see `orchestrator.runs.watching`."""
         row = await self._row(run)
-        with self._kept.kept(row.session):
-            watching = watch_run(self._store, row, lambda: self._records.get(run), after, follow=follow)
+        listening = self._listening(run) if output and follow else nullcontext()
+        with self._kept.kept(row.session), listening as listener:
+            watching = watch_run(
+                self._store, row, lambda: self._records.get(run), after, follow=follow, listener=listener
+            )
             async with aclosing(watching) as events:
                 async for event in events:
                     yield event
+
+    def _listening(self, run: str) -> AbstractContextManager[Listener | None]:
+        record = self._records.get(run)
+        return nullcontext() if record is None else record.output.listening()
 
     async def _row(self, run: str) -> RunRow:
         """What the index says of the run."""

@@ -196,9 +196,11 @@ class RunService:
         """The run, whole."""
         return await self._seen.detail(run)
 
-    def events(self, run: str, after: int = 0, *, follow: bool = True) -> AsyncGenerator[tuple[int, bytes], None]:
+    def events(
+        self, run: str, after: int = 0, *, follow: bool = True, output: bool = False
+    ) -> AsyncGenerator[tuple[int, bytes], None]:
         """The run's events behind number `after`, as JSON; see `orchestrator.runs.watching`."""
-        return self._seen.events(run, after, follow=follow)
+        return self._seen.events(run, after, follow=follow, output=output)
 
     async def page(
         self,

@@ -78,7 +78,7 @@ class TakingUp:
         """The run's model; the same however often it is taken up."""
         terms = record.terms
         if terms.model is None:
-            terms.model = terms.through(self._means.models.port(record.flow, record.priority))
+            terms.model = terms.through(record.output.heard(self._means.models.port(record.flow, record.priority)))
         return terms.model
 
     async def _read(self, record: RunRecord, last: int) -> SessionSnapshot:

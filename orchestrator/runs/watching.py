@@ -2,13 +2,17 @@
 
 A watcher goes through the stored events by their number and waits only when it has read them all. So it misses and
 repeats nothing, whenever it joins, and one that is slow costs neither the run nor other watchers anything.
+
+One that listens as well is told what the model says while it says it, numbered 0, since that is in no log.
 """
 
 from collections.abc import AsyncGenerator, Callable
 
 import msgspec
+import trio
 from msgspec import Struct
 
+from orchestrator.runs.output import Listener
 from orchestrator.runs.record import RunRecord
 from orchestrator.store.base import RunRow, Store
 
@@ -22,9 +26,18 @@ _type_of = msgspec.json.Decoder(_Type)
 
 WATCH_PAGE = 100
 
+PACE = 0.05
+"""Seconds from one look at what a model has said to the next."""
+
 
 async def watch_run(
-    store: Store, row: RunRow, record: Callable[[], RunRecord | None], after: int, *, follow: bool
+    store: Store,
+    row: RunRow,
+    record: Callable[[], RunRecord | None],
+    after: int,
+    *,
+    follow: bool,
+    listener: Listener | None = None,
 ) -> AsyncGenerator[tuple[int, bytes], None]:
     """The run's events behind `after`, to its closing one; without `follow`, to the last there is.
 
@@ -47,4 +60,9 @@ async def watch_run(
             continue
         if bell is None or not follow:
             return
+        while listener is not None and not bell.is_set():
+            await listener.wait()
+            for piece in listener.take():
+                yield 0, msgspec.json.encode(piece)
+            await trio.sleep(PACE)
         await bell.wait()

@@ -95,6 +95,21 @@ class RunView(Struct, frozen=True, kw_only=True):
     waits_for: str = ""
 
 
+class OutputPiece(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="output"):
+    """What the model of a run has said since the piece before: `text`, and `reasoning`. `call` is `RUN/STEP/ATTEMPT`.
+
+    With `reset` all earlier pieces of the call are void, since it was begun again. `cut` says that pieces before this
+    one were left out, for a reader that was slow. The whole reply is in the log when it has ended.
+    """
+
+    run: str
+    call: str
+    text: str = ""
+    reasoning: str = ""
+    reset: bool = False
+    cut: bool = False
+
+
 class LateResult(Struct, frozen=True, kw_only=True):
     """What a tool call came to that had been abandoned: the model was told otherwise, and somebody should look."""
 

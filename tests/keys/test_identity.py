@@ -88,13 +88,22 @@ def test_a_tenant_acts_for_itself_and_an_admin_for_all() -> None:
 
 
 async def test_everything_but_health_asks_for_a_key() -> None:
-    """Every path answers 401 without one, also those that are not there; alive and ready do not."""
+    """Every path answers 401 without one, also those that are not there; alive, ready and the page do not."""
     keyed = Keyed()
-    for path in ("/", "/metrics", "/api/runs", "/api/jobs", "/api/queue", "/api/openapi.json", "/nowhere", "/healthz/"):
+    for path in (
+        "/metrics",
+        "/api/runs",
+        "/api/jobs",
+        "/api/queue",
+        "/api/openapi.json",
+        "/nowhere",
+        "/healthz/",
+        "/page/x",
+    ):
         answer = await ask(keyed.app, "GET", path)
         assert (path, answer.status, answer.error["kind"]) == (path, 401, "unauthorized")
         assert answer.header("www-authenticate") == 'Bearer realm="headrace"'
-    for path in ("/healthz", "/readyz"):
+    for path in ("/healthz", "/readyz", "/", "/page/main.js"):
         assert (await ask(keyed.app, "GET", path)).status == 200
     assert (await ask(keyed.app, "GET", "/nowhere", headers=bearer(keyed.acme))).status == 404
 
