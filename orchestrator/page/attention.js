@@ -1,0 +1,102 @@
+// What an operator has to know first: what is wrong, why, and what can be done about it. Pure: a queue in, words out.
+
+import { amountOf, breaker, count, few, holds, percent, plural, span } from "./words.js";
+
+const LONG_TOOL = 60; // seconds
+const LONG_WAIT = 60;
+const RECENT_CUT = 300;
+const FLOOD = 0.8; // of the queue
+const MANY = 20; // calls
+
+const found = (level, key, what, why, action, href = "") => ({ level, key, what, why, action, href });
+
+export function attention(queue) {
+  const all = [];
+  if (queue.draining) {
+    all.push(found("warn", "draining", "The daemon is ending.", "It takes nothing new; what is live may end.", "Clients come back by themselves to the next one."));
+  }
+  for (const backend of queue.backends) all.push(...ofBackend(backend));
+  all.push(...ofPool(queue.pool), ...ofTools(queue.tools ?? []), ...ofBudgets(queue.budgets ?? []), ...ofPeople(queue));
+  const order = { bad: 0, warn: 1, idle: 2 };
+  return all.sort((a, b) => order[a.level] - order[b.level]);
+}
+
+function ofBackend(backend) {
+  const all = [];
+  const waiting = plural(backend.queued + backend.retrying, "call waits", "calls wait");
+  const broken = backend.endpoints.filter((one) => one.breaker !== "closed");
+  const none = broken.length > 0 && broken.length === backend.endpoints.length;
+  for (const one of broken) {
+    const next = one.opens_in ? `It is tried again in ${span(one.opens_in)}.` : "It is being tried now.";
+    all.push(found(none ? "bad" : "warn", `broken ${backend.name} ${one.name}`, `${backend.name}: endpoint ${one.name} is ${breaker(one.breaker)[2]}.`, `${one.failing_with ? `It fails with ${one.failing_with}. ` : ""}${next}${none ? ` ${waiting}.` : ""}`, "Look at the provider's status page; calls go on by themselves when it answers.", "#backends"));
+  }
+  for (const one of backend.endpoints) {
+    for (const limit of one.limits) {
+      const key = `${backend.name} ${one.name} ${limit.name}`;
+      if (limit.opens_in) {
+        all.push(found("warn", `closed ${key}`, `${backend.name}: the provider has closed ${limit.name} of ${one.name}.`, `It opens in ${span(limit.opens_in)}. ${waiting}.`, "Nothing to do, unless it comes again and again: then the limit is configured too high.", "#backends"));
+      } else if (limit.others >= 0.2) {
+        all.push(found("warn", `others ${key}`, `${backend.name}: the provider gives less of ${limit.name} than is configured.`, `${percent(limit.others)} of ${few(limit.amount)} are believed to be used by others with the same key, or taken away.`, "Find who else uses the key, or lower the limit in the configuration (kill -HUP takes it in).", "#backends"));
+      }
+    }
+    const cut = one.last_cuts?.[0];
+    if (cut && cut.ago < RECENT_CUT) {
+      all.push(found("idle", `cut ${backend.name} ${one.name}`, `${backend.name}: ${one.name} takes fewer calls at one time.`, `Cut from ${cut.before} to ${cut.after} ${span(cut.ago)} ago, since it answered slower or refused.`, "It grows again by itself.", "#backends"));
+    }
+  }
+  if (!none && backend.queued > 0 && backend.in_flight === 0 && backend.held_by) {
+    const until = Number.isFinite(backend.held_until) ? ` It is looked at again in ${span(backend.held_until)}.` : "";
+    all.push(found("bad", `stands ${backend.name}`, `${backend.name}: nothing goes out.`, `${waiting}; the next is held by ${holds(backend.held_by)}.${until}`, "See what the limit below is used by.", "#waits"));
+  }
+  all.push(...ofTenants(backend));
+  return all;
+}
+
+function ofTenants(backend) {
+  const all = [];
+  const rows = backend.tenants.map((row) => [row, Object.values(row.queued).reduce((a, b) => a + b, 0)]);
+  const waiting = rows.filter(([, queued]) => queued > 0);
+  const total = waiting.reduce((sum, [, queued]) => sum + queued, 0);
+  const flood = waiting.find(([, queued]) => queued >= MANY && queued >= FLOOD * total);
+  if (flood && waiting.length > 1) {
+    const [row, queued] = flood;
+    all.push(found("warn", `flood ${backend.name} ${row.tenant}`, `${backend.name}: ${row.tenant} has ${count(queued)} of ${count(total)} waiting calls.`, `It gets ${percent(row.share)} of the service; the others keep their shares and wait behind nobody of it.`, "If it must not, give it a limit of its own or a lower weight.", "#tenants"));
+  }
+  for (const [row] of waiting) {
+    if (row.oldest_wait < LONG_WAIT || (row.waits ?? []).some((wait) => wait.held_by === "retry")) continue;
+    const next = (row.waits ?? []).map((wait) => wait.next_in).filter(Number.isFinite);
+    const when = next.length ? ` Its next goes in about ${span(Math.min(...next))}.` : "";
+    all.push(found("warn", `long ${backend.name} ${row.tenant}`, `${backend.name}: a call of ${row.tenant} has waited for ${span(row.oldest_wait)}.`, `Held by ${holds(row.held_by)}.${when}`, "headrace explain CALL says what went before it.", "#waits"));
+  }
+  return all;
+}
+
+function ofPool(pool) {
+  if (!pool) return [];
+  const all = [];
+  if (pool.problem) all.push(found("bad", "pool", "No run gets a worker.", `${pool.problem} ${plural(pool.waiting ?? 0, "run waits", "runs wait")}.`, "Start workers: headrace worker --daemon URL."));
+  for (const one of pool.silent ?? []) all.push(found("warn", `silent ${one.worker}`, `Worker ${one.worker} is silent.`, `Nothing was heard of it for ${span(one.quiet)}.`, "Its runs go to others when its lease is over."));
+  return all;
+}
+
+function ofTools(tools) {
+  return tools
+    .filter((one) => one.longest >= LONG_TOOL)
+    .map((one) => found("warn", `tool ${one.tool}`, `Tool ${one.tool} has been at work for ${span(one.longest)}.`, `${plural(one.running, "call")} of it now; the longest in run ${one.run}.`, "If it hangs: give it a timeout, or cancel the run.", `#run=${encodeURIComponent(one.run)}`));
+}
+
+function ofBudgets(budgets) {
+  return budgets
+    .filter((one) => one.used + one.reserved >= 0.9 * one.allowed)
+    .map((one) => {
+      const gone = one.used >= one.allowed;
+      const amounts = `${amountOf(one.amount, one.used)} of ${amountOf(one.amount, one.allowed)} ${one.amount === "dollars" ? "" : one.amount}`.trim();
+      const anew = Number.isFinite(one.resets_in) ? ` It begins anew in ${span(one.resets_in)}.` : "";
+      return found(gone ? "bad" : "warn", `budget ${one.tenant} ${one.period} ${one.amount}`, `${one.tenant}: the budget ${one.period === "total" ? "in all" : `of this ${one.period}`} ${gone ? "is used up" : "runs out"}.`, `${amounts} used.${anew}${gone ? " Its calls and runs are refused." : ""}`, "Raise tenants." + one.tenant + ".budget in the configuration, or wait.", "#tenants");
+    });
+}
+
+function ofPeople(queue) {
+  if (!queue.approvals) return [];
+  return [found("warn", "approvals", `${plural(queue.approvals, "request waits", "requests wait")} for people.`, `The oldest for ${span(queue.oldest_approval)}.`, "Answer below.", "#approvals")];
+}
