@@ -48,8 +48,27 @@ function ofBackend(backend) {
     const until = Number.isFinite(backend.held_until) ? ` It is looked at again in ${span(backend.held_until)}.` : "";
     all.push(found("bad", `stands ${backend.name}`, `${backend.name}: nothing goes out.`, `${waiting}; the next is held by ${holds(backend.held_by)}.${until}`, "See what the limit below is used by.", "#waits"));
   }
-  all.push(...ofTenants(backend));
+  all.push(...ofTenants(backend), ...ofWaits(backend));
   return all;
+}
+
+// What is no problem, and still the first question: how many wait, for what, and until when.
+function ofWaits(backend) {
+  const waits = backend.tenants.flatMap((row) => {
+    if (row.waits?.length) return row.waits;
+    const queued = Object.values(row.queued).reduce((a, b) => a + b, 0);
+    return queued ? [{ queued, held_by: row.held_by, oldest: row.oldest_wait, last_in: null }] : [];
+  });
+  if (!waits.length) return [];
+  const by = new Map();
+  for (const wait of waits) by.set(wait.held_by, (by.get(wait.held_by) ?? 0) + wait.queued);
+  const [most] = [...by].sort((a, b) => b[1] - a[1])[0];
+  const total = waits.reduce((sum, wait) => sum + wait.queued, 0);
+  const oldest = Math.max(...waits.map((wait) => wait.oldest));
+  const last = waits.map((wait) => wait.last_in).filter(Number.isFinite);
+  const end = last.length ? ` At the present pace the last goes in ${span(Math.max(...last))}.` : "";
+  const who = plural(backend.tenants.filter((row) => Object.values(row.queued).some((one) => one > 0)).length, "tenant");
+  return [found("idle", `waits ${backend.name}`, `${backend.name}: ${plural(total, "call waits", "calls wait")}, of ${who}.`, `${by.size > 1 ? "Most of them for" : "Held by"} ${holds(backend.held_by || most)}; the longest for ${span(oldest)}.${end}`, "", "#waits")];
 }
 
 function ofTenants(backend) {

@@ -42,7 +42,7 @@ export function showHeader(queue) {
   const bad = all.filter((one) => one.level !== "idle").length;
   document.title = bad ? `(${bad}) Headrace` : "Headrace";
   figures(queue);
-  const list = all.length ? all : [{ level: "good", key: "nothing", what: "Nothing needs a look.", why: "", action: "", href: "" }];
+  const list = bad ? all : [{ level: "good", key: "nothing", what: "Nothing needs a look.", why: "", action: "", href: "" }, ...all];
   patch(byId("attention-list"), list, (one) => one.key, make, update);
 }
 

@@ -174,11 +174,12 @@ export function parser() {
   };
 }
 
-// Asks again and again while the page is looked at; `again()` asks at once.
+// Asks again and again while the page is looked at, until `end()`; calling what it returns asks at once.
 export function poll(work, milliseconds) {
   let timer = 0;
   let busy = false;
   let due = false;
+  let ended = false;
   const turn = async () => {
     clearTimeout(timer);
     if (busy) {
@@ -192,11 +193,17 @@ export function poll(work, milliseconds) {
       // the header says that the daemon is not reached; the next turn tries again
     } finally {
       busy = false;
-      timer = setTimeout(turn, due ? 0 : milliseconds);
+      if (!ended) timer = setTimeout(turn, due ? 0 : milliseconds);
       due = false;
     }
   };
-  document.addEventListener("visibilitychange", () => visible() && turn());
+  const seen = () => visible() && turn();
+  document.addEventListener("visibilitychange", seen);
+  turn.end = () => {
+    ended = true;
+    clearTimeout(timer);
+    document.removeEventListener("visibilitychange", seen);
+  };
   turn();
   return turn;
 }

@@ -39,7 +39,8 @@ export function openRun(run) {
   const turn = async () => {
     if (mine.closed || mine.gone) return;
     try {
-      await Promise.all([showState(mine, path), showWhy(mine, path), showApprovalsOf(run, () => mine.again())]);
+      await showState(mine, path);
+      await Promise.all([showWhy(mine, path), showApprovalsOf(run, () => mine.again())]);
     } catch (error) {
       if (!(error instanceof Refused && error.status === 404) || mine.closed) throw error;
       mine.gone = true;
@@ -53,7 +54,7 @@ export function closeRun() {
   if (!open) return;
   open.closed = true;
   open.stop();
-  open.end?.();
+  open.again.end();
   open = null;
 }
 
@@ -116,6 +117,7 @@ function say(mine, words) {
 async function showState(mine, path) {
   const one = await get(path);
   if (mine.closed) return;
+  mine.view = one;
   const node = byId("run-state");
   if (!node.firstChild) node.append(el("p", {}, el("span")), el("dl"), el("ul", { class: "bars" }), el("p", { class: "quiet" }));
   const [line, facts, limits, words] = node.children;
@@ -144,17 +146,23 @@ async function showState(mine, path) {
   text(words, plain(one.message ?? "") + effects);
 }
 
+// What can be said without an explanation.
+function guess(one) {
+  if (!one || one.ended !== null) return "It has ended.";
+  if (one.state === "waiting_approval" || one.state === "waiting_input") return "It waits for people; nothing else goes on in it until they answer.";
+  return one.waits_for ? `It waits for ${holds(one.waits_for)}.` : "Nothing is known of any wait.";
+}
+
 async function showWhy(mine, path) {
   const node = byId("run-why");
-  let words;
+  let words = [];
   try {
-    const told = await get(`${path}/explanation`);
-    words = told.words;
+    if (!mine.unexplained) words = (await get(`${path}/explanation`)).words;
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
-    words = [];
+    if (error.status === 404) mine.unexplained = true;
   }
   if (mine.closed) return;
-  const lines = words.length ? words : ["Nothing is known of any wait."];
+  const lines = words.length ? words : [guess(mine.view)];
   patch(node, lines.map((line, index) => [index, line]), ([index]) => index, () => el("p"), (item, [, line]) => text(item, plain(line)));
 }

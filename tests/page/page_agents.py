@@ -7,7 +7,7 @@ from agents.tools import tool
 HTML = '<img src=x onerror="window.broken=1"><script>window.broken=1</script><b id="inserted">bold</b>'
 """What must stay text."""
 
-LONG = " ".join(f"word{number}" for number in range(400))
+LONG = " ".join(f"word{number}" for number in range(200))
 
 
 @tool(approval="always")

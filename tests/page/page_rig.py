@@ -84,7 +84,8 @@ class Shown:
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
 
     def _heard(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
+        unexplained = message.location.get("url", "").endswith("/explanation")
+        if message.type in ("error", "warning") and not unexplained:
             self.complaints.append(f"{message.type}: {message.text}")
 
     def expect(self, *words: str) -> None:

@@ -55,7 +55,7 @@ def test_ten_thousand_runs_are_paged(browser: Browser, tmp_path: Path) -> None:
 
 def test_a_timeline_grows_with_what_the_model_says(browser: Browser, tmp_path: Path) -> None:
     """While an answer comes its words are shown as they come; when it is whole it stands in the timeline."""
-    with daemon(tmp_path, config(speed=1.0)) as (_, url), shown(browser, f"{url}/#runs") as seen:
+    with daemon(tmp_path, config(speed=2.0)) as (_, url), shown(browser, f"{url}/#runs") as seen:
         page = seen.page
         start(url, "long please", "speaker")
         page.get_by_role("link", name="speaker").click()
@@ -67,7 +67,7 @@ def test_a_timeline_grows_with_what_the_model_says(browser: Browser, tmp_path: P
         line = page.locator("#timeline li")
         expect(line.first).to_contain_text("Created for agent clerk")
         expect(line.last).to_contain_text("Ended: completed")
-        expect(line.filter(has_text="the model answered")).to_contain_text("word399")
+        expect(line.filter(has_text="the model answered")).to_contain_text("word199")
         expect(saying).to_be_hidden()
         page.get_by_role("link", name="Back to everything").click()
         expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_focused()

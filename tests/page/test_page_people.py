@@ -145,8 +145,8 @@ def test_a_narrow_screen_needs_no_sideways_scrolling(browser: Browser, url: str)
 
 CONTRAST = """() => {
   const numbers = (color) => color.match(/[\\d.]+/g).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map((one) => one / 255).map((one) => one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, one, at) => sum + one * [0.2126, 0.7152, 0.0722][at], 0);
+  const linear = (one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4);
+  const light = ([r, g, b]) => 0.2126 * linear(r / 255) + 0.7152 * linear(g / 255) + 0.0722 * linear(b / 255);
   const groundOf = (node) => {
     for (let at = node; at; at = at.parentElement) {
       const color = numbers(getComputedStyle(at).backgroundColor);
