@@ -23,7 +23,7 @@ export function prepareApprovals() {
 
 export async function showApprovals(again) {
   const { approvals, total } = await get(`/api/approvals?size=${MOST}`);
-  patch(byId("approvals-list"), approvals, (one) => one.id, (one) => card(one, again), update);
+  patch(byId("approvals-list"), approvals, (one) => one.id, (one) => card(one, "asked", again), update);
   shown(byId("approvals-none"), total === 0);
   shown(byId("signed"), total > 0);
   text(byId("approvals-count"), total ? `(${count(total)})` : "");
@@ -32,7 +32,7 @@ export async function showApprovals(again) {
 
 export async function showApprovalsOf(run, again) {
   const { approvals } = await get(`/api/approvals?run=${encodeURIComponent(run)}`);
-  patch(byId("run-approvals"), approvals, (one) => one.id, (one) => card(one, again), update);
+  patch(byId("run-approvals"), approvals, (one) => one.id, (one) => card(one, "asked-here", again), update);
 }
 
 function update(node, one) {
@@ -40,8 +40,8 @@ function update(node, one) {
   text(node.when_, `asked ${span(daemonNow() - one.asked)} ago${until}`);
 }
 
-function card(one, again) {
-  const id = `asked-${one.id.replace(/[^A-Za-z0-9_-]/g, "-")}`;
+function card(one, place, again) {
+  const id = `${place}-${one.id.replace(/[^A-Za-z0-9_-]/g, "-")}`;
   const question = one.kind === "input";
   const title = question ? `${one.agent} asks: ${plain(one.question)}` : `${one.agent} wants to use ${one.tool}`;
   const said = el("p", { role: "alert" });
@@ -55,7 +55,7 @@ function card(one, again) {
   node.when_ = when;
   if (!question) {
     if (one.why && one.why !== "always") node.append(el("p", {}, `Asked because of the rule ${plain(one.why)}.`));
-    node.append(el("pre", { tabindex: "0", "aria-label": `Arguments of ${one.tool}` }, laidOut(one.arguments)));
+    node.append(el("pre", { tabindex: "0", role: "group", "aria-label": `Arguments of ${one.tool}` }, laidOut(one.arguments)));
   }
   node.append(question ? answering(one, id, deed) : deciding(one, id, deed), said);
 

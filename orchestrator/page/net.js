@@ -174,7 +174,8 @@ export function parser() {
   };
 }
 
-// Asks again and again while the page is looked at, until `end()`; calling what it returns asks at once.
+// Asks again and again while the page is looked at, until `end()`; calling what it returns asks at once. What takes the
+// daemon long is asked for less often.
 export function poll(work, milliseconds) {
   let timer = 0;
   let busy = false;
@@ -187,13 +188,14 @@ export function poll(work, milliseconds) {
       return;
     }
     busy = true;
+    const began = performance.now();
     try {
       if (visible()) await work();
     } catch {
       // the header says that the daemon is not reached; the next turn tries again
     } finally {
       busy = false;
-      if (!ended) timer = setTimeout(turn, due ? 0 : milliseconds);
+      if (!ended) timer = setTimeout(turn, due ? 0 : Math.max(milliseconds, 10 * (performance.now() - began)));
       due = false;
     }
   };

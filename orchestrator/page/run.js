@@ -70,12 +70,12 @@ function grown(mine, event) {
   if (!mine.began) mine.began = event.at;
   const { kind, what, body, run } = describe(event);
   const signs = { good: "✓", bad: "✗", warn: "!", live: "▸", idle: "·" };
-  const head = el("p", {}, el("span", { class: `badge ${kind}` }, signs[kind] ?? "·"), " ", el("time", { title: moment(event.at) }, `${clock(event.at)} (+${span(event.at - mine.began)})`), " ", what);
+  const head = el("p", {}, el("span", { class: `badge ${kind}`, "aria-hidden": "true" }, signs[kind] ?? "·"), " ", el("time", { title: moment(event.at) }, `${clock(event.at)} (+${span(event.at - mine.began)})`), " ", what);
   if (run) head.append(" ", el("a", { href: `#run=${encodeURIComponent(run)}` }, run));
   const item = el("li", { class: event.type }, head);
   if (body) {
     const short = body.length > LONG_TEXT ? `${body.slice(0, LONG_TEXT)}\n… ${few(body.length - LONG_TEXT)} more characters; headrace show has all` : body;
-    item.append(el("details", event.type === "run_created" ? {} : { open: true }, el("summary", {}, event.type === "run_created" ? "What it was given" : "What it says"), el("pre", { tabindex: "0", "aria-label": what }, short)));
+    item.append(el("details", event.type === "run_created" ? {} : { open: true }, el("summary", {}, event.type === "run_created" ? "What it was given" : "What it says"), el("pre", { tabindex: "0", role: "group", "aria-label": what }, short)));
   }
   const list = byId("timeline");
   list.append(item);
