@@ -11,13 +11,21 @@ from orchestrator.policy.fairness import TenantShare
 
 
 class EndpointStatistics(Struct, frozen=True):
-    """One endpoint. `limits` maps a limit's name to the part of it in use, from 0 to 1."""
+    """One endpoint. `limits` maps a limit's name to the part of it in use, from 0 to 1.
+
+    `limit_amounts` has the limits as configured, `limit_others` the part of each that is not ours to use: what others
+    with the same key are believed to use, and what the provider has taken away. `cuts` counts how often the concurrency
+    was cut.
+    """
 
     name: str
     in_flight: int
     concurrency_limit: int
     breaker: BreakerState
     limits: Mapping[str, float]
+    limit_amounts: Mapping[str, float] = {}
+    limit_others: Mapping[str, float] = {}
+    cuts: int = 0
 
 
 class OwnerStatistics(Struct, frozen=True):
@@ -26,6 +34,12 @@ class OwnerStatistics(Struct, frozen=True):
     `waiting` callers are still before the inbox or in it; `held` calls are known to the owner: queued, live, or waiting
     for a retry. `fairness_spread` and `fairness_bound` are in service units per weight (see `policy.fairness`), for
     the flows that had calls queued ever since statistics were last taken.
+
+    `held_by` is what holds the call that would go next: a limit, `tenant_limit`, or nothing. `held_seconds` is for how
+    long calls have waited so far, by what held them: limits, `fair_order`, `retry`, `tenant_limit`; a call counts when
+    its wait is over. `oldest_waits` has the seconds that the longest waiting call of each tenant has waited, for those
+    that have one. `services` is the service that each tenant has had so far, in weighted tokens; it never falls, and
+    the empty name stands for tenants beyond those that are known by name.
     """
 
     backend: str
@@ -39,6 +53,10 @@ class OwnerStatistics(Struct, frozen=True):
     tenant_limits: Mapping[str, Mapping[str, float]]
     fairness_spread: float
     fairness_bound: float
+    held_by: str = ""
+    held_seconds: Mapping[str, float] = {}
+    oldest_waits: Mapping[str, float] = {}
+    services: Mapping[str, float] = {}
 
 
 def take_statistics(
@@ -47,6 +65,7 @@ def take_statistics(
     """Reads the policy's counters; costs O(tenants)."""
     spread, bound = policy.fair.spread_and_bound()
     queued = len(policy.fair)
+    tenants = policy.fair.tenants()
     return OwnerStatistics(
         backend=backend,
         waiting=waiting,
@@ -55,10 +74,11 @@ def take_statistics(
         live=live,
         retrying=held - queued - live,
         endpoints=[_endpoint(endpoint, now) for endpoint in policy.endpoints],
-        tenants=policy.fair.tenants(),
+        tenants=tenants,
         tenant_limits={name: limits.used(now) for name, limits in policy.tenant_limits.items()},
         fairness_spread=spread,
         fairness_bound=bound,
+        oldest_waits={name: max(0.0, now - share.queued_since) for name, share in tenants.items() if share.queued},
     )
 
 
@@ -69,4 +89,7 @@ def _endpoint(endpoint: EndpointState, now: float) -> EndpointStatistics:
         concurrency_limit=endpoint.concurrency.limit,
         breaker=endpoint.breaker.state(now),
         limits=endpoint.limits.used(now),
+        limit_amounts={window.name: float(window.spec.amount) for window in endpoint.limits.windows},
+        limit_others={window.name: window.withheld(now) for window in endpoint.limits.windows},
+        cuts=endpoint.concurrency.cuts,
     )

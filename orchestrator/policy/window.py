@@ -276,6 +276,11 @@ class Window:
             self._expire(now)
         return self.used + self.held
 
+    def withheld(self, now: float) -> float:
+        """The part of the configured limit that is not ours to use: others use it, or the provider took it away."""
+        foreign = 0.0 if self.foreign is None else self.foreign.amount(now)
+        return min(1.0, max(0.0, 1.0 - (self.amount * self.share - foreign) / self.spec.amount))
+
     def read(self, limit: float | None, remaining: float | None, reset: float | None, now: float) -> None:
         """Takes in what the provider reports of this limit; a larger limit than configured is not used."""
         if limit is not None and 0 < limit < self.amount:
