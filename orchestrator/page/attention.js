@@ -7,6 +7,7 @@ const LONG_WAIT = 60;
 const RECENT_CUT = 300;
 const FLOOD = 0.8; // of the queue
 const MANY = 20; // calls
+const MOST = 4; // of one kind
 
 const found = (level, key, what, why, action, href = "") => ({ level, key, what, why, action, href });
 
@@ -15,10 +16,18 @@ export function attention(queue) {
   if (queue.draining) {
     all.push(found("warn", "draining", "The daemon is ending.", "It takes nothing new; what is live may end.", "Clients come back by themselves to the next one."));
   }
+  all.push(...ofPeople(queue));
   for (const backend of queue.backends) all.push(...ofBackend(backend));
-  all.push(...ofPool(queue.pool), ...ofTools(queue.tools ?? []), ...ofBudgets(queue.budgets ?? []), ...ofPeople(queue));
+  all.push(...ofPool(queue.pool), ...firstOf(ofTools(queue.tools ?? []), "tools", "#work"), ...firstOf(ofBudgets(queue.budgets ?? []), "budgets", "#tenants"));
   const order = { bad: 0, warn: 1, idle: 2 };
   return all.sort((a, b) => order[a.level] - order[b.level]);
+}
+
+// The first few, and how many more there are.
+function firstOf(all, what, href) {
+  if (all.length <= MOST) return all;
+  const more = found("warn", `more ${what}`, `The same holds for ${count(all.length - MOST)} more ${what}.`, "", "", href);
+  return [...all.slice(0, MOST), more];
 }
 
 function ofBackend(backend) {
@@ -41,7 +50,7 @@ function ofBackend(backend) {
     }
     const cut = one.last_cuts?.[0];
     if (cut && cut.ago < RECENT_CUT) {
-      all.push(found("idle", `cut ${backend.name} ${one.name}`, `${backend.name}: ${one.name} takes fewer calls at one time.`, `Cut from ${cut.before} to ${cut.after} ${span(cut.ago)} ago, since it answered slower or refused.`, "It grows again by itself.", "#backends"));
+      all.push(found("idle", `cut ${backend.name} ${one.name}`, `${backend.name}: ${one.name} takes fewer calls at one time.`, `${span(cut.ago)} ago its concurrency was cut from ${cut.before} to ${cut.after}, since it answered slower or refused.`, "It grows again by itself.", "#backends"));
     }
   }
   if (!none && backend.queued > 0 && backend.in_flight === 0 && backend.held_by) {
@@ -81,11 +90,13 @@ function ofTenants(backend) {
     const [row, queued] = flood;
     all.push(found("warn", `flood ${backend.name} ${row.tenant}`, `${backend.name}: ${row.tenant} has ${count(queued)} of ${count(total)} waiting calls.`, `It gets ${percent(row.share)} of the service; the others keep their shares and wait behind nobody of it.`, "If it must not, give it a limit of its own or a lower weight.", "#tenants"));
   }
-  for (const [row] of waiting) {
-    if (row.oldest_wait < LONG_WAIT || (row.waits ?? []).some((wait) => wait.held_by === "retry")) continue;
+  const long = waiting.map(([row]) => row).filter((row) => row.oldest_wait >= LONG_WAIT).sort((a, b) => b.oldest_wait - a.oldest_wait);
+  if (long.length) {
+    const [row] = long;
     const next = (row.waits ?? []).map((wait) => wait.next_in).filter(Number.isFinite);
     const when = next.length ? ` Its next goes in about ${span(Math.min(...next))}.` : "";
-    all.push(found("warn", `long ${backend.name} ${row.tenant}`, `${backend.name}: a call of ${row.tenant} has waited for ${span(row.oldest_wait)}.`, `Held by ${holds(row.held_by)}.${when}`, "headrace explain CALL says what went before it.", "#waits"));
+    const others = long.length > 1 ? ` So have calls of ${plural(long.length - 1, "other tenant")} for over a minute.` : "";
+    all.push(found("warn", `long ${backend.name}`, `${backend.name}: a call of ${row.tenant} has waited for ${span(row.oldest_wait)}.`, `Held by ${holds(row.held_by)}.${when}${others}`, "headrace explain CALL says what went before it.", "#waits"));
   }
   return all;
 }

@@ -17,6 +17,7 @@ const connections = {
 
 let seenAt = 0;
 let state = "";
+let version = "";
 
 export function connection(now, error) {
   if (state === now) return;
@@ -37,7 +38,9 @@ export function age() {
 export function showHeader(queue) {
   seenAt = performance.now();
   age();
-  text(byId("daemon"), `version ${queue.version}, up for ${span(queue.uptime)}${queue.draining ? ", draining" : ""}`);
+  version ||= queue.version;
+  const other = version === queue.version ? "" : " (this page is another version's: load it again)";
+  text(byId("daemon"), `version ${queue.version}${other}, up for ${span(queue.uptime)}${queue.draining ? ", draining" : ""}`);
   const all = attention(queue);
   const bad = all.filter((one) => one.level !== "idle").length;
   document.title = bad ? `(${bad}) Headrace` : "Headrace";

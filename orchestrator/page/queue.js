@@ -87,7 +87,9 @@ function updateEndpoint(line, one) {
   const [kind, sign, words] = breaker(one.breaker);
   const fails = one.breaker !== "closed" && one.failing_with ? `: fails with ${one.failing_with}` : "";
   const opens = one.opens_in ? `, tried again in ${span(one.opens_in)}` : "";
-  cellBadge(cell.state, kind === "good" ? (opens ? "warn" : "plain") : kind, opens && kind === "good" ? "!" : sign, words + fails + opens);
+  if (kind !== "good") cellBadge(cell.state, kind, sign, words + fails + opens);
+  else if (one.opens_in) cellBadge(cell.state, "warn", "!", `takes no call for ${span(one.opens_in)}`);
+  else cellBadge(cell.state, "plain", sign, words);
   cellBar(cell.flight, [["used", one.concurrency_limit ? one.in_flight / one.concurrency_limit : 0]], `${count(one.in_flight)} of ${count(one.concurrency_limit)}`);
   const cuts = (one.last_cuts ?? []).map((cut) => `${cut.before} to ${cut.after}, ${span(cut.ago)} ago`);
   text(cell.cuts, cuts.length ? `${cuts.slice(0, 3).join("; ")} (${count(one.cuts)} in all)` : one.cuts ? `${count(one.cuts)} in all` : "none");

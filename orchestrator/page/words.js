@@ -51,12 +51,12 @@ export const limitNames = { rounds: "rounds", tool_calls: "tool calls", tokens: 
 // What holds a call, in words; the reason as the daemon names it stays readable in it.
 export function holds(by) {
   if (!by) return "-";
-  if (by === "fair_order") return "others go first (fair_order)";
-  if (by === "retry") return "its next try after an error (retry)";
+  if (by === "fair_order") return "fair order: others go first";
+  if (by === "retry") return "a pause before its next try";
   if (by === "tenant_limit") return "a limit of its tenant";
   if (by.startsWith("tenant ")) return `its tenant's own limit ${by.slice(7)}`;
   if (by.includes("/")) return `limit ${by}`;
-  if (by === "calls in flight") return "all places at the backend are taken (calls in flight)";
+  if (by === "calls in flight") return "the backend's places, which are all taken (calls in flight)";
   if (by === "approval") return "people to approve";
   if (by === "input") return "people to answer";
   return by;
