@@ -25,7 +25,7 @@ from orchestrator.policy.estimate import ServiceWeights
 from orchestrator.policy.fair_report import TenantShare
 from orchestrator.policy.limits import LimitSet
 from orchestrator.transitions import Transition
-from orchestrator.views.queue import BackendView, EndpointView, LimitView, TenantView
+from orchestrator.views.queue import BackendView, CutView, EndpointView, LimitView, TenantView
 
 SLOT_SECONDS = 5.0
 SLOTS = 12
@@ -227,6 +227,7 @@ def _held_by(share: TenantShare) -> str:
 
 def _endpoint(endpoint: EndpointState, now: float) -> EndpointView:
     concurrency = endpoint.concurrency
+    newest_first = reversed(concurrency.last_cuts)
     return EndpointView(
         name=endpoint.name,
         in_flight=concurrency.in_flight,
@@ -235,6 +236,8 @@ def _endpoint(endpoint: EndpointState, now: float) -> EndpointView:
         breaker=endpoint.breaker.state(now),
         opens_in=endpoint.opens_in(now),
         limits=_limits(endpoint.limits, now),
+        last_cuts=tuple(CutView(ago=now - cut.at, before=cut.before, after=cut.after) for cut in newest_first),
+        failing_with=endpoint.breaker.failing_with,
     )
 
 

@@ -25,6 +25,9 @@ from orchestrator.policy.checks import require
 
 BreakerState = Literal["closed", "open", "half_open"]
 
+BRIEF = 160
+"""Characters of what a broken endpoint is said to fail with."""
+
 
 class BreakerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """When it opens and for how long. Times in seconds.
@@ -50,7 +53,8 @@ class Breaker:
 
     Whoever dispatches asks `allows`, says `started`, and then exactly one of `success`, `failure`, `undecided`.
     `fault` is the refusal that holds it open (a wrong key, no quota), None if it is closed or open for another reason:
-    where every endpoint has one, waiting is of no use.
+    where every endpoint has one, waiting is of no use. `failing_with` says, by kind and message, what made it open,
+    or open for longer, last; empty while it is closed.
     """
 
     __slots__ = (
@@ -62,6 +66,7 @@ class Breaker:
         "_probe_sent",
         "_until",
         "_wait",
+        "failing_with",
         "fault",
     )
 
@@ -75,6 +80,7 @@ class Breaker:
         self._wait = 0.0
         self._probe_sent: float | None = None
         self.fault: Refused | None = None
+        self.failing_with = ""
 
     def __repr__(self) -> str:
         if self._opened is None:
@@ -124,6 +130,7 @@ class Breaker:
             self._probe_sent = None
             self._wait = 0.0
             self.fault = None
+            self.failing_with = ""
 
     def failure(self, error: ModelError, now: float, *, sent: float | None = None) -> None:
         """A call sent at `sent` (default: `now`) ended with `error`, whatever its kind."""
@@ -132,14 +139,14 @@ class Breaker:
             self.undecided(sent=sent)
         elif isinstance(error, Refused) and error.endpoint_fault:
             if self._config.failures and self._counts(sent):
-                self._open(now, self._config.fault_wait)
+                self._open(error, now, self._config.fault_wait)
                 self.fault = error
         elif not isinstance(error, Unavailable):
             self.success(now, sent=sent)
         elif self._counts(sent):
             self._consecutive += 1
             if self._opened is not None or 0 < self._config.failures <= self._consecutive:
-                self._open(now, self._config.wait)
+                self._open(error, now, self._config.wait)
 
     def undecided(self, *, sent: float) -> None:
         """A call sent at `sent` ended and says nothing about the endpoint; a probe's place is free again."""
@@ -150,7 +157,7 @@ class Breaker:
         """Whether a call's verdict may move the state: any while closed, only the probe's otherwise."""
         return self._opened is None or (self._probe_sent is not None and sent >= self._probe_sent)
 
-    def _open(self, now: float, wait: float) -> None:
+    def _open(self, error: ModelError, now: float, wait: float) -> None:
         self._wait = max(wait, min(2 * self._wait, self._config.wait_at_most))
         if self._opened is None:
             self._down_since = now
@@ -159,3 +166,10 @@ class Breaker:
         self._probe_sent = None
         self._consecutive = 0
         self.fault = None
+        self.failing_with = _briefly(error)
+
+
+def _briefly(error: ModelError) -> str:
+    """Kind and message on one line that fits a table."""
+    text = " ".join(f"{error.kind}: {error}".split())
+    return text if len(text) <= BRIEF else f"{text[: BRIEF - 1]}…"

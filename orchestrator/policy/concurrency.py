@@ -16,6 +16,8 @@ Known limits: it finds only a limit that answers 429. A local server that queues
 bound is configured (`fixed`, or tokens in flight).
 """
 
+from collections import deque
+
 from msgspec import Struct
 
 from agents.errors import InvalidLimits, ModelError, Throttled
@@ -25,6 +27,9 @@ DOUBLING = 2.0
 GROWTH = 1.05
 CUT = 0.8
 TRIED = 0.8
+
+CUTS_KEPT = 5
+"""Cuts that are remembered one by one, for people."""
 
 
 class ConcurrencyConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,10 +49,29 @@ class ConcurrencyConfig(Struct, frozen=True, forbid_unknown_fields=True):
             require("concurrency.fixed", self.fixed, at_least=1)
 
 
+class Cut(Struct, frozen=True):
+    """The limit was cut at this time on the owner's clock, from and to so many calls in flight."""
+
+    at: float
+    before: int
+    after: int
+
+
 class Concurrency:
     """The adaptive limit of one endpoint. Every `started` is followed by exactly one `ended`."""
 
-    __slots__ = ("_config", "_last_cut", "_limit", "_peak", "_slow_start", "_successes", "cuts", "in_flight", "limit")
+    __slots__ = (
+        "_config",
+        "_last_cut",
+        "_limit",
+        "_peak",
+        "_slow_start",
+        "_successes",
+        "cuts",
+        "in_flight",
+        "last_cuts",
+        "limit",
+    )
 
     def __init__(self, config: ConcurrencyConfig | None = None) -> None:
         self._config = config or ConcurrencyConfig()
@@ -60,6 +84,8 @@ class Concurrency:
         self.limit = int(self._limit)
         """Calls that may be in flight now."""
         self.cuts = 0
+        self.last_cuts: deque[Cut] = deque(maxlen=CUTS_KEPT)
+        """The latest cuts, the newest last."""
 
     def __repr__(self) -> str:
         kind = "fixed" if self._config.fixed else "doubling" if self._slow_start else "steady"
@@ -104,10 +130,12 @@ class Concurrency:
         # a call sent at the very moment of the cut may have been sent just before it
         if error.exhausted or sent <= self._last_cut:
             return
+        before = self.limit
         self._limit = max(CUT * min(self.limit, self.in_flight + 1), float(self._config.at_least))
         self._last_cut = now
         self.cuts += 1
         self._new_round()
+        self.last_cuts.append(Cut(now, before, self.limit))
 
     def _new_round(self) -> None:
         self.limit = int(self._limit)

@@ -209,6 +209,7 @@ async def test_a_broken_endpoint_says_when_it_is_tried_again(autojump_clock: tri
         await trio.testing.wait_all_tasks_blocked()
         (endpoint,) = look(rig)[0].endpoints
         assert endpoint.breaker == "open"
+        assert endpoint.failing_with == "unavailable: gone"
         assert endpoint.opens_in is not None
         assert 0 < endpoint.opens_in <= 1.0
 

@@ -18,7 +18,7 @@ from agents.errors import (
     Truncated,
     Unavailable,
 )
-from orchestrator.policy.breaker import Breaker, BreakerConfig
+from orchestrator.policy.breaker import BRIEF, Breaker, BreakerConfig
 
 
 def opened(now: float = 10.0) -> Breaker:
@@ -208,6 +208,23 @@ def test_an_endpoint_that_never_answered_has_no_outage() -> None:
     breaker = opened(10.0)
     breaker.started(11.0)
     assert breaker.probed_after(sent=11.0) is None
+
+
+def test_it_says_what_the_endpoint_last_failed_with() -> None:
+    """While it is not closed it tells kind and message of the failure that opened it last, on one short line."""
+    breaker = Breaker()
+    for _ in range(4):
+        breaker.failure(Unavailable("down"), 10.0)
+    assert breaker.failing_with == ""
+    breaker.failure(ConnectTimeout("no answer\nfrom " + 500 * "x"), 10.0)
+    assert breaker.failing_with.startswith("connect_timeout: no answer from xxx")
+    assert len(breaker.failing_with) == BRIEF
+    breaker.started(11.0)
+    breaker.failure(Refused("a wrong key", endpoint_fault=True), 11.5, sent=11.0)
+    assert breaker.failing_with == "refused: a wrong key"
+    breaker.started(80.0)
+    breaker.success(80.5, sent=80.0)
+    assert breaker.failing_with == ""
 
 
 def test_S05_nonsense_settings_name_their_field() -> None:

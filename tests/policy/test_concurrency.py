@@ -149,6 +149,21 @@ def test_it_stays_within_its_bounds(steps: list[str], at_most: int) -> None:
         assert limiter.in_flight == len(sent)
 
 
+def test_the_last_cuts_are_remembered() -> None:
+    """Of seven cuts the last five are kept, each with its time and the limit before and after it."""
+    limiter = Concurrency(ConcurrencyConfig(initial=100))
+    limits = [limiter.limit]
+    for second in range(1, 8):
+        while limiter.in_flight < limiter.limit:
+            limiter.started()
+        throttle(limiter, float(second))
+        limits.append(limiter.limit)
+    assert limiter.cuts == 7
+    assert [(cut.at, cut.before, cut.after) for cut in limiter.last_cuts] == [
+        (float(second), limits[second - 1], limits[second]) for second in range(3, 8)
+    ]
+
+
 def test_S05_nonsense_bounds_name_their_field() -> None:
     """NaN, zero and contradictory bounds are refused with a message that names the field."""
     with pytest.raises(InvalidLimits, match=r"concurrency\.at_least: must be at least 1"):
