@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from agents.messages import Usage
 from orchestrator.policy.ticket import Ticket
+from orchestrator.policy.waits import most_first
 from orchestrator.transitions import Hook, Transition, TransitionKind, hooks_by_kind
 
 
@@ -51,6 +52,7 @@ class Emitter:
             ticket.whole_input + int(ticket.input_sigma),
             ticket.max_output,
             call.held,
+            most_first(ticket.waits) if kind in ("started", "finished") else (),
         )
         for hook in hooks:
             hook(transition)

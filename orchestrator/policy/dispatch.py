@@ -47,6 +47,7 @@ from orchestrator.policy.sizing import Sizing
 from orchestrator.policy.tenant_limits import set_tenant_limits
 from orchestrator.policy.ticket import Ticket
 from orchestrator.policy.timers import Timers
+from orchestrator.policy.waits import RETRY, Reasons
 
 __all__ = ["DispatchConfig", "Dispatcher", "Idle", "Start", "TenantConfig", "WaitUntil"]
 
@@ -76,7 +77,8 @@ class Dispatcher:
         self._booking = Booking(self.fair, estimator, config.weights)
         self._placement = Placement(endpoints, config.sticky_seconds)
         self.admission = Admission(config.admission, weight=self.fair.weight, work=self._sizing.service)
-        self._parking = Parking(self.fair)
+        self.reasons = Reasons(now)
+        self._parking = Parking(self.fair, self.reasons)
         self._retries: Timers[Ticket] = Timers(lambda ticket: ticket.state == "waiting")
         self._deadlines: Timers[Ticket] = Timers(lambda ticket: ticket.state != "done")
         self._headrooms = [endpoint.headroom for endpoint in endpoints if endpoint.headroom is not None]
@@ -135,6 +137,7 @@ class Dispatcher:
         head = self.fair.head()
         if head is None:
             self._quiet_until = math.inf
+            self.reasons.backend.note("", now)
             return self._rest()
         own = self.tenant_limits.get(head.tenant)
         if own is None or own.check(head, now) is None:
@@ -149,6 +152,7 @@ class Dispatcher:
         head: Ticket | None = None
         obstacle: Blocked | None = None
         look_again = math.inf
+        holds = ""
         for seen, ticket in enumerate(self.fair.candidates()):
             if seen >= SCAN:
                 break
@@ -157,7 +161,7 @@ class Dispatcher:
                 blocked = own.check(ticket, now)
                 if blocked is not None:
                     ticket.held_by = f"tenant {blocked.limit}"
-                    self._parking.park(ticket.tenant, blocked)
+                    self._parking.park(ticket.tenant, blocked, now)
                     continue
             place = self._placement.place(ticket, now)
             if isinstance(place, EndpointState):
@@ -165,12 +169,14 @@ class Dispatcher:
                     return self._start(ticket, place, own, now)
                 continue
             ticket.held_by = place.limit
+            holds = holds or place.limit
             look_again = min(look_again, place.until)
             if place.short_of == "in_flight":
                 break
             if head is None and place.limit not in ALONE:
                 head, obstacle = ticket, place
         self._quiet_until = look_again
+        self.reasons.backend.note(holds, now)
         return self._rest()
 
     def _may_pass(self, ticket: Ticket, head: Ticket, obstacle: Blocked) -> bool:
@@ -198,6 +204,8 @@ class Dispatcher:
             headroom.unqueued(ticket.tenant)
         if not ticket.agent:
             self.admission.release(ticket, now, sent=True)
+        ticket.waits = self.reasons.queued(ticket.tenant, ticket.eligible_since, now, ticket.waits)
+        self.reasons.backend.note("", now)
         ticket.state = "live"
         ticket.stage = "sent"
         ticket.started = now
@@ -213,6 +221,7 @@ class Dispatcher:
     def _bring_back(self, now: float) -> None:
         if self._retries.next() <= now:
             for ticket in self._retries.due(now):
+                ticket.waits = self.reasons.between_attempts(ticket.eligible_since, now, ticket.waits)
                 self.admission.rejoin(ticket, now)
                 self._enqueue(ticket, now)
         if self._parking.next() <= now and self._parking.release_due(now):
@@ -238,12 +247,14 @@ class Dispatcher:
         if ticket.state == "queued":
             self.admission.release(ticket, now, sent=False)
             self.fair.discard(ticket)
+            ticket.waits = self.reasons.queued(ticket.tenant, ticket.eligible_since, now, ticket.waits)
             for headroom in self._headrooms:
                 headroom.unqueued(ticket.tenant)
             # the head may have been in somebody's way
             self._quiet_until = -math.inf
         elif ticket.state == "waiting":
             self._retries.forget()
+            ticket.waits = self.reasons.between_attempts(ticket.eligible_since, now, ticket.waits)
         self._finish(ticket)
 
     # A live call tells
@@ -252,7 +263,7 @@ class Dispatcher:
         """Books what an attempt has written down so far. What may free room ends the rest of a fruitless look."""
         if self._booking.progressed(ticket, attempt, now):
             self._quiet_until = -math.inf
-            self._parking.release(ticket.tenant)
+            self._parking.release(ticket.tenant, now)
 
     def ended(
         self, ticket: Ticket, attempt: AttemptView, outcome: ModelReply | ModelError, now: float
@@ -263,14 +274,15 @@ class Dispatcher:
         probed_after = None if error is None else ticket.endpoint.breaker.probed_after(sent=ticket.started)
         ticket.endpoint.ended(ticket, error, now)
         self._quiet_until = -math.inf
-        self._parking.release(ticket.tenant)
+        self._parking.release(ticket.tenant, now)
         if error is None:
             self._finish(ticket)
             return None
         answer = self._after(error, ticket, probed_after, now)
         if isinstance(answer, RetryAt):
             ticket.state = "waiting"
-            ticket.held_by = "retry"
+            ticket.held_by = RETRY
+            ticket.eligible_since = now
             self._retries.add(answer.at, ticket)
         else:
             self._finish(ticket)
@@ -328,7 +340,7 @@ class Dispatcher:
             self.fair.set_weight(tenant, weights.get(tenant, 1.0))
         for headroom in self._headrooms:
             headroom.reweigh(weights)
-        self._parking.release_all()
+        self._parking.release_all(now)
         self.look_again()
 
     def look_again(self) -> None:

@@ -57,6 +57,7 @@ class Ticket:
         "tries",
         "variance",
         "waited",
+        "waits",
         "whole_input",
         "whole_output",
     )
@@ -122,6 +123,7 @@ class Ticket:
         self.started = 0.0
         self.streamed = 0.0
         self.waited = 0.0
+        self.waits: dict[str, float] | None = None
         self.delivered = False
         self.held_by = ""
         # what it holds while live
