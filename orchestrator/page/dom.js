@@ -65,6 +65,19 @@ function place(parent, nodes) {
   if (focused && focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
 }
 
+// What scrolls sideways can be reached with the keyboard for that; what need not scroll is no stop on its way.
+const sizes = new ResizeObserver((entries) => {
+  for (const { target } of entries) {
+    const frame = target.closest(".scroll");
+    attribute(frame, "tabindex", frame.scrollWidth > frame.clientWidth ? "0" : null);
+  }
+});
+
+export function scrolls(frame) {
+  sizes.observe(frame);
+  sizes.observe(frame.firstElementChild);
+}
+
 // A table row whose cells are made once: `cells` are [name, is a heading, class].
 export function row(cells) {
   const line = el("tr");
@@ -82,7 +95,6 @@ export function table(id, items, keyOf, make, update) {
   const whole = byId(`${id}-table`);
   patch(whole.tBodies[0], items, keyOf, make, update);
   shown(whole, items.length > 0);
-  attribute(whole.parentNode, "tabindex", items.length ? "0" : null);
   shown(whole.parentNode, items.length > 0);
   const none = byId(`${id}-none`);
   if (none) shown(none, items.length === 0);

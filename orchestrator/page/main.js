@@ -2,7 +2,7 @@
 
 import { daemonClock, prepareApprovals, showApprovals } from "./approvals.js";
 import { showBudgets } from "./budgets.js";
-import { byId, shown } from "./dom.js";
+import { byId, scrolls, shown } from "./dom.js";
 import { age, connection, showHeader } from "./header.js";
 import { showJobs } from "./jobs.js";
 import { follow, poll } from "./net.js";
@@ -13,6 +13,7 @@ import { prepareRuns, showRuns } from "./runs.js";
 const runOf = (hash) => (hash.startsWith("#run=") ? decodeURIComponent(hash.slice(5)) : "");
 const overview = () => !runOf(location.hash);
 
+document.querySelectorAll(".scroll").forEach(scrolls);
 prepareApprovals();
 prepareRuns(() => runs());
 const runs = poll(async () => overview() && showRuns(), 2_000);

@@ -1,6 +1,6 @@
 // Waits, backends with their limits, and tenants.
 
-import { attribute, byId, cellBadge, cellBar, el, patch, row, shown, table, text } from "./dom.js";
+import { attribute, byId, cellBadge, cellBar, el, patch, row, scrolls, shown, table, text } from "./dom.js";
 import { breaker, count, few, holds, level, percent, span, waited } from "./words.js";
 
 const PRIORITIES = ["interactive", "standard", "batch"];
@@ -44,8 +44,9 @@ function makeBackend(backend) {
   const node = el("article", {}, el("h3"), el("p", { class: "next" }), el("p", { class: "figures" }));
   const wide = (label, caption, cells) => {
     const inner = el("table", {}, el("caption", {}, caption), head(cells), el("tbody"));
-    const outer = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, inner);
+    const outer = el("div", { class: "scroll", role: "region", "aria-label": label }, inner);
     node.append(outer);
+    scrolls(outer);
     return [outer, inner.tBodies[0]];
   };
   node.limits_ = wide(`Table of limits of ${backend.name}`, "Limits: used by us, and hatched by others with the same key", [["Endpoint", ""], ["Limit", ""], ["How full", ""], ["Amount", "n"], ["Provider", ""]]);

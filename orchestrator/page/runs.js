@@ -6,16 +6,18 @@ import { get } from "./net.js";
 import { amountOf, count, dollars, few, holds, level, limitNames, runState, span } from "./words.js";
 
 const SIZE = 50;
-const RUNS = [["run", "th"], ["state", ""], ["waits", ""], ["agent", ""], ["tenant", ""], ["job", ""], ["since", "n"], ["tokens", "n"], ["cost", "n"], ["limits", ""]];
+const RUNS = [["run", "th"], ["state", ""], ["waits", ""], ["agent", ""], ["tenant", ""], ["job", ""], ["time", "n"], ["tokens", "n"], ["cost", "n"], ["limits", ""]];
 
 let cursors = [""];
 let filter = { state: "", tenant: "", job: "" };
 let next = "";
 let asked = 0;
+let turned = false;
 
 export function prepareRuns(again) {
   const turn = (to) => {
     cursors = to;
+    turned = true;
     again();
   };
   byId("runs-older").addEventListener("click", () => next && turn([...cursors, next]));
@@ -43,6 +45,8 @@ export async function showRuns() {
   table("runs", page.runs, (one) => one.run, () => row(RUNS), update);
   const first = (cursors.length - 1) * SIZE + 1;
   text(byId("runs-place"), page.runs.length ? `${count(first)} to ${count(first + page.runs.length - 1)} of ${count(page.total)}` : "");
+  if (turned) text(byId("runs-said"), byId("runs-place").textContent || "No run matches.");
+  turned = false;
   byId("runs-older").setAttribute("aria-disabled", String(!next));
   for (const id of ["runs-newer", "runs-newest"]) byId(id).setAttribute("aria-disabled", String(cursors.length < 2));
   shown(byId("runs-none"), page.runs.length === 0);
@@ -57,7 +61,7 @@ function update(line, one) {
   text(cell.agent, one.agent || one.model);
   text(cell.tenant, one.tenant);
   text(cell.job, one.job || "-");
-  text(cell.since, span((one.ended ?? daemonNow()) - one.created));
+  text(cell.time, span((one.ended ?? daemonNow()) - one.created));
   text(cell.tokens, few((one.usage.input ?? 0) + (one.usage.cached ?? 0) + (one.usage.cache_write ?? 0) + (one.usage.output ?? 0)));
   text(cell.cost, dollars(one.micro_dollars));
   const fullest = [...(one.limits ?? [])].sort((a, b) => part(b) - part(a))[0];
