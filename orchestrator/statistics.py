@@ -8,6 +8,7 @@ from orchestrator.policy.breaker import BreakerState
 from orchestrator.policy.dispatch import Dispatcher
 from orchestrator.policy.endpoints import EndpointState
 from orchestrator.policy.fairness import TenantShare
+from orchestrator.policy.waits import FAIR_ORDER, RETRY, TENANT_LIMIT
 
 
 class EndpointStatistics(Struct, frozen=True):
@@ -78,8 +79,18 @@ def take_statistics(
         tenant_limits={name: limits.used(now) for name, limits in policy.tenant_limits.items()},
         fairness_spread=spread,
         fairness_bound=bound,
+        held_by=policy.held_by,
+        held_seconds=_held_seconds(policy),
+        services=dict(policy.services),
         oldest_waits={name: max(0.0, now - share.queued_since) for name, share in tenants.items() if share.queued},
     )
+
+
+def _held_seconds(policy: Dispatcher) -> dict[str, float]:
+    """With the reasons that every backend has from the start."""
+    windows = (window.name for endpoint in policy.endpoints for window in endpoint.limits.windows)
+    known = dict.fromkeys((FAIR_ORDER, RETRY, TENANT_LIMIT, "calls in flight", *windows), 0.0)
+    return {**known, **policy.reasons.held_seconds}
 
 
 def _endpoint(endpoint: EndpointState, now: float) -> EndpointStatistics:

@@ -24,7 +24,7 @@ has a deadline than can be served, calls go out that cannot end in time any more
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -35,19 +35,20 @@ from orchestrator.policy.admission import Admission, Admitted
 from orchestrator.policy.booking import AttemptView, Booking
 from orchestrator.policy.config import DispatchConfig, TenantConfig
 from orchestrator.policy.decision import IDLE, Decision, Idle, Start, WaitUntil
-from orchestrator.policy.endpoints import ALONE, EndpointState, Placement
+from orchestrator.policy.endpoints import ALONE, CLOSED_OFF, EndpointState, Placement
 from orchestrator.policy.estimate import Estimator
 from orchestrator.policy.fair_config import FairConfig
 from orchestrator.policy.fairness import FairQueue
 from orchestrator.policy.limits import Blocked, LimitSet
 from orchestrator.policy.outage import outage, useless_to_wait
+from orchestrator.policy.pace import Pace
 from orchestrator.policy.parking import Parking
 from orchestrator.policy.retry import GiveUp, RetryAt, decide, is_own_try
 from orchestrator.policy.sizing import Sizing
 from orchestrator.policy.tenant_limits import set_tenant_limits
 from orchestrator.policy.ticket import Ticket
 from orchestrator.policy.timers import Timers
-from orchestrator.policy.waits import RETRY, Reasons
+from orchestrator.policy.waits import RETRY, TENANT_LIMIT, Reasons
 
 __all__ = ["DispatchConfig", "Dispatcher", "Idle", "Start", "TenantConfig", "WaitUntil"]
 
@@ -78,6 +79,7 @@ class Dispatcher:
         self._placement = Placement(endpoints, config.sticky_seconds)
         self.admission = Admission(config.admission, weight=self.fair.weight, work=self._sizing.service)
         self.reasons = Reasons(now)
+        self.pace = Pace(now)
         self._parking = Parking(self.fair, self.reasons)
         self._retries: Timers[Ticket] = Timers(lambda ticket: ticket.state == "waiting")
         self._deadlines: Timers[Ticket] = Timers(lambda ticket: ticket.state != "done")
@@ -137,7 +139,7 @@ class Dispatcher:
         head = self.fair.head()
         if head is None:
             self._quiet_until = math.inf
-            self.reasons.backend.note("", now)
+            self._found("", now)
             return self._rest()
         own = self.tenant_limits.get(head.tenant)
         if own is None or own.check(head, now) is None:
@@ -176,8 +178,14 @@ class Dispatcher:
             if head is None and place.limit not in ALONE:
                 head, obstacle = ticket, place
         self._quiet_until = look_again
-        self.reasons.backend.note(holds, now)
+        self._found(holds, now)
         return self._rest()
+
+    def _found(self, holds: str, now: float) -> None:
+        """A look was fruitless: this holds the call that would go next, or none could go next."""
+        self.reasons.backend.note(holds, now)
+        moving = holds != "" and (holds not in CLOSED_OFF or any(endpoint.is_open(now) for endpoint in self.endpoints))
+        self.pace.waits(moving, now)
 
     def _may_pass(self, ticket: Ticket, head: Ticket, obstacle: Blocked) -> bool:
         """Whether a call that fits may go before the head that does not; books it on the head if so."""
@@ -199,7 +207,9 @@ class Dispatcher:
     def _start(self, ticket: Ticket, endpoint: EndpointState, own: LimitSet | None, now: float) -> Start:
         self._sizing.renew(ticket)
         ticket.lease = endpoint.start(ticket, own, now)
-        self.fair.start(ticket, self._sizing.service(ticket))
+        service = self._sizing.service(ticket)
+        self.fair.start(ticket, service)
+        self.pace.sent(ticket.tenant, service, now)
         for headroom in self._headrooms:
             headroom.unqueued(ticket.tenant)
         if not ticket.agent:
@@ -346,6 +356,22 @@ class Dispatcher:
     def look_again(self) -> None:
         """Something changed that may let a call go that could not go before."""
         self._quiet_until = -math.inf
+
+    @property
+    def held_by(self) -> str:
+        """What holds the call that would go next: an obstacle, or `tenant_limit` where all who wait are at limits of
+        their own; empty where nobody waits."""
+        return (self.reasons.backend.what or TENANT_LIMIT) if len(self.fair) else ""
+
+    def held_until(self, now: float) -> float | None:
+        """In how many seconds that call is looked at again at the latest; None if only an answer can free it."""
+        until = min(self._quiet_until, self._parking.next())
+        return max(0.0, until - now) if until < math.inf and len(self.fair) else None
+
+    @property
+    def services(self) -> Mapping[str, float]:
+        """What each tenant's calls have cost so far, in weighted tokens: never less than before."""
+        return self._booking.services
 
     @property
     def retrying(self) -> int:

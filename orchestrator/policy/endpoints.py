@@ -19,6 +19,10 @@ from orchestrator.policy.headroom import Headroom, Room
 from orchestrator.policy.limits import Blocked, Lease, LimitSet
 from orchestrator.policy.ticket import Ticket
 
+BREAKER, RETRY_AFTER = "breaker", "retry-after"
+CLOSED_OFF = frozenset({BREAKER, RETRY_AFTER})
+"""Obstacles that close an endpoint to everybody, whatever room there is."""
+
 STICKY, HEADROOM, ANOTHER = "its own endpoint", "headroom", "another endpoint"
 ALONE = frozenset({STICKY, HEADROOM, ANOTHER})
 """Obstacles that stop the call alone: whoever comes after it may go."""
@@ -56,9 +60,9 @@ class EndpointState:
         if concurrency.in_flight >= concurrency.limit:
             return self._busy
         if not self.breaker.allows(now):
-            return Blocked("breaker", self.breaker.until(), 1.0, "in_flight")
+            return Blocked(BREAKER, self.breaker.until(), 1.0, "in_flight")
         if now < self.gate:
-            return Blocked("retry-after", self.gate, 1.0, "in_flight")
+            return Blocked(RETRY_AFTER, self.gate, 1.0, "in_flight")
         if self.headroom is not None:
             kept_until = self._kept_back(self.headroom, ticket, now)
             if kept_until:
