@@ -24,8 +24,9 @@ from orchestrator.policy.endpoints import EndpointState
 from orchestrator.policy.estimate import ServiceWeights
 from orchestrator.policy.fair_report import TenantShare
 from orchestrator.policy.limits import LimitSet
+from orchestrator.policy.standing import Standing, standings
 from orchestrator.transitions import Transition
-from orchestrator.views.queue import BackendView, CutView, EndpointView, LimitView, TenantView
+from orchestrator.views.queue import BackendView, CutView, EndpointView, LimitView, TenantView, WaitView
 
 SLOT_SECONDS = 5.0
 SLOTS = 12
@@ -144,6 +145,8 @@ class Board:
             endpoints=tuple(_endpoint(endpoint, now) for endpoint in policy.endpoints),
             tenants=tuple(tenants.view(name) for name in names[:ROWS]),
             hidden_tenants=max(0, len(names) - ROWS),
+            held_by=policy.held_by,
+            held_until=policy.held_until(now),
         )
 
     def _minute(self, backend: str) -> dict[str, Sums]:
@@ -190,6 +193,9 @@ class _Tenants:
         self._shares = policy.fair.tenants()
         self._service = {name: sums.service(weights) for name, sums in minute.items()}
         self._total = sum(self._service.values())
+        self._standings: dict[str, list[Standing]] = {}
+        for standing in standings(policy, now):
+            self._standings.setdefault(standing.tenant, []).append(standing)
 
     def busiest(self) -> list[str]:
         """Everybody with calls now or in the last minute: those with most calls now first, then by service."""
@@ -202,6 +208,7 @@ class _Tenants:
         share = self._shares.get(name, IDLE)
         sums = self._minute.get(name, NOTHING)
         own = self._policy.tenant_limits.get(name)
+        waiting = self._standings.get(name, [])
         return TenantView(
             tenant=name,
             weight=self._policy.fair.weight(name),
@@ -212,17 +219,23 @@ class _Tenants:
             share=self._service.get(name, 0.0) / self._total if self._total else 0.0,
             mean_wait=sums.waited / sums.sent if sums.sent else 0.0,
             oldest_wait=max(0.0, self._now - share.queued_since),
-            held_by=_held_by(share),
+            held_by=waiting[0].held_by if waiting else "",
             limits=() if own is None else _limits(own, self._now),
             failed_per_minute=sums.failed * self._scale,
+            waits=tuple(_wait(standing) for standing in waiting),
         )
 
 
-def _held_by(share: TenantShare) -> str:
-    if not share.queued:
-        return ""
-    # a call that came back from a retry has not been looked at since
-    return "fair_order" if share.held_by in ("", "retry") else share.held_by
+def _wait(standing: Standing) -> WaitView:
+    expected = standing.expected
+    return WaitView(
+        priority=PRIORITIES[standing.priority],
+        queued=standing.calls,
+        held_by=standing.held_by,
+        oldest=standing.oldest,
+        next_in=None if expected is None else expected.next_in,
+        last_in=None if expected is None else expected.last_in,
+    )
 
 
 def _endpoint(endpoint: EndpointState, now: float) -> EndpointView:

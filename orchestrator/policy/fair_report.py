@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from orchestrator.policy.fair_node import Node
 from orchestrator.policy.fair_tree import TenantNode, Tree
+from orchestrator.policy.ticket import Ticket
 
 
 class TenantShare(Struct, frozen=True):
@@ -26,6 +27,39 @@ class TenantShare(Struct, frozen=True):
     queued_by_priority: tuple[int, ...] = ()
     queued_since: float = math.inf
     held_by: str = ""
+
+
+class Queued(Struct, frozen=True):
+    """What one tenant has queued in one priority (0 is the most urgent): how many calls, since when the first of them,
+    which one is next. `counter` is the tenant's in that priority's order."""
+
+    tenant: str
+    priority: int
+    calls: int
+    since: float
+    next: Ticket
+    weight: float
+    counter: float
+    parked: bool
+
+
+def queued_by_tenant(trees: Iterable[Tree]) -> list[Queued]:
+    """Every tenant with calls queued, by priority."""
+    return [
+        Queued(
+            tenant=name,
+            priority=tree.priority,
+            calls=node.queued,
+            since=next(iter(node.since.values())),
+            next=node.first().first(),
+            weight=node.weight,
+            counter=node.counter,
+            parked=node.parked,
+        )
+        for tree in trees
+        for name, node in tree.children.items()
+        if node.queued
+    ]
 
 
 def tenant_shares(trees: Iterable[Tree]) -> dict[str, TenantShare]:

@@ -46,7 +46,7 @@ from collections.abc import Iterator
 
 from agents.port import Priority
 from orchestrator.policy.fair_config import FairConfig, Weights
-from orchestrator.policy.fair_report import TenantShare, tenant_shares, worst_spread
+from orchestrator.policy.fair_report import Queued, TenantShare, queued_by_tenant, tenant_shares, worst_spread
 from orchestrator.policy.fair_tree import JobNode, TenantNode, Tree
 from orchestrator.policy.priorities import Debts
 from orchestrator.policy.run_order import RunOrder
@@ -251,6 +251,15 @@ class FairQueue:
     def tenants(self) -> dict[str, TenantShare]:
         """Every tenant that is remembered, with its service and standing over all priorities."""
         return tenant_shares(self._trees)
+
+    def queued_by_tenant(self) -> list[Queued]:
+        """What each tenant has queued, by priority, the most urgent first. O(remembered tenants)."""
+        return queued_by_tenant(self._trees)
+
+    @property
+    def minimum_share(self) -> float:
+        """The part of the service that a lower priority has for sure while it has calls."""
+        return self._debts.share
 
     def spread_and_bound(self) -> tuple[float, float]:
         """The largest difference of booked service per weight between siblings that were eligible ever since this was

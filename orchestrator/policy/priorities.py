@@ -35,6 +35,11 @@ class Debts:
         self._lowest_first = tuple(reversed(range(count)))
 
     @property
+    def share(self) -> float:
+        """The minimum share of each lower priority, from 0 to 1."""
+        return self._share
+
+    @property
     def debts(self) -> tuple[float, ...]:
         """The debt of each priority in service units."""
         return tuple(self._debts)
