@@ -98,3 +98,20 @@ def test_it_survives_a_restart_of_the_daemon(browser: Browser, tmp_path: Path) -
                 assert sum("Created for agent" in text for text in texts) == 1
                 assert len(texts) > lines
                 assert page.evaluate("window.same")
+
+
+def test_a_hidden_page_lets_go_of_its_streams(browser: Browser, url: str) -> None:
+    """A tab that nobody looks at holds no connection, of which a browser has few; it goes on when it is looked at."""
+    hide = """yes => {
+      Object.defineProperty(document, "visibilityState", { value: yes ? "hidden" : "visible", configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    with shown(browser, url) as seen:
+        connection = seen.page.locator("#connection")
+        expect(connection).to_contain_text("live")
+        seen.page.evaluate(hide, True)
+        expect(connection).to_contain_text("paused while nobody looks")
+        expect(seen.page.locator("#age")).to_contain_text("old")
+        seen.page.evaluate(hide, False)
+        expect(connection).to_contain_text("live")
+        expect(seen.page.locator("#age")).to_be_empty()
