@@ -207,9 +207,7 @@ class Dispatcher:
     def _start(self, ticket: Ticket, endpoint: EndpointState, own: LimitSet | None, now: float) -> Start:
         self._sizing.renew(ticket)
         ticket.lease = endpoint.start(ticket, own, now)
-        service = self._sizing.service(ticket)
-        self.fair.start(ticket, service)
-        self.pace.sent(ticket.tenant, service, now)
+        self.fair.start(ticket, self._sizing.service(ticket))
         for headroom in self._headrooms:
             headroom.unqueued(ticket.tenant)
         if not ticket.agent:
@@ -280,7 +278,8 @@ class Dispatcher:
     ) -> RetryAt | GiveUp | None:
         """Settles an ended attempt everywhere. None: the call has its reply; otherwise what follows its failure."""
         error = outcome if isinstance(outcome, ModelError) else None
-        self._booking.ended(ticket, attempt, outcome, now)
+        booked = self._booking.ended(ticket, attempt, outcome, now)
+        self.pace.ended(ticket.tenant, booked.service, now)
         probed_after = None if error is None else ticket.endpoint.breaker.probed_after(sent=ticket.started)
         ticket.endpoint.ended(ticket, error, now)
         self._quiet_until = -math.inf

@@ -11,8 +11,8 @@ and its next call goes once those behind it in the order have caught up, and its
 
     x  =  sum over tenants with c_j < c of  w_j * (c - c_j),  at most X,  plus the call's cost.
 
-What a priority has had by when is piecewise linear: one piece per priority that runs dry. A tenant's own limits add a
-floor: so many seconds per call.
+What a priority has had by when is piecewise linear: one piece per priority that runs dry. A tenant whose own limits let
+it have less than that is done by those, so many seconds per call, and the others share what it leaves.
 
 Known limits: it is an average. Calls that come later are not known, so a flood of a more urgent priority makes it
 longer, and everybody who leaves makes it shorter. The work of queued calls is their number times what the tenant's
@@ -21,11 +21,13 @@ call where this goes drop by drop, so a time is off by about one call of each te
 a steady backlog within a factor of 1.5 of what happens.
 """
 
-import math
 from collections.abc import Sequence
 from itertools import pairwise
 
 from msgspec import Struct
+
+LEAST_REST = 0.05
+"""The part of the rate that is left for the others at the least, however much is counted for tenants' own limits."""
 
 
 class Backlog(Struct, frozen=True):
@@ -55,21 +57,42 @@ class Expected(Struct, frozen=True):
 
 def forecast(backlogs: Sequence[Backlog], rate: float, *, minimum_share: float = 0.0) -> list[Expected]:
     """What to expect for each backlog, in the order given, at `rate` service per second (above 0)."""
+    alike = _by_order(backlogs, rate, minimum_share)
+    slow = [_floor(backlog).last_in > all_alike.last_in for backlog, all_alike in zip(backlogs, alike, strict=True)]
+    if not any(slow):
+        return alike
+    # those that their own limits hold back take what these let them have, and the others share the rest
+    rest = rate - sum(backlog.cost / backlog.own_pace for backlog, own in zip(backlogs, slow, strict=True) if own)
+    others = iter(
+        _by_order(
+            [backlog for backlog, own in zip(backlogs, slow, strict=True) if not own],
+            max(rest, LEAST_REST * rate),
+            minimum_share,
+        )
+    )
+    return [_floor(backlog) if own else next(others) for backlog, own in zip(backlogs, slow, strict=True)]
+
+
+def _floor(backlog: Backlog) -> Expected:
+    """How long the tenant's own limits alone make it take."""
+    if backlog.own_pace <= 0.0 or backlog.calls == 1:
+        return Expected(backlog.own_wait, backlog.own_wait)
+    return Expected(backlog.own_wait, backlog.own_wait + (backlog.calls - 1) * backlog.own_pace)
+
+
+def _by_order(backlogs: Sequence[Backlog], rate: float, minimum_share: float) -> list[Expected]:
+    """The same without the tenants' own limits, but for the time until these let the next call go."""
     works = [0.0] * (1 + max((backlog.priority for backlog in backlogs), default=0))
     for backlog in backlogs:
         works[backlog.priority] += backlog.work
-    curves = _curves(works, rate, minimum_share)
     expected: list[Expected] = [Expected(0.0, 0.0)] * len(backlogs)
-    for priority, curve in enumerate(curves):
+    for priority, curve in enumerate(_curves(works, rate, minimum_share)):
         own = [(index, backlog) for index, backlog in enumerate(backlogs) if backlog.priority == priority]
         lasts = _by_share([backlog for _, backlog in own])
         befores = _before([backlog for _, backlog in own])
         for (index, backlog), last, before in zip(own, lasts, befores, strict=True):
-            next_at = min(before + backlog.cost, last)
-            # the floor of the tenant's own limits: the next call when they let it, the others one by one behind it
-            next_in = max(_when(curve, next_at), backlog.own_wait)
-            last_in = max(_when(curve, last), backlog.own_wait + (backlog.calls - 1) * backlog.own_pace)
-            expected[index] = Expected(next_in, max(last_in, next_in))
+            next_in = max(_when(curve, min(before + backlog.cost, last)), backlog.own_wait)
+            expected[index] = Expected(next_in, max(_when(curve, last), next_in))
     return expected
 
 
@@ -127,4 +150,4 @@ def _when(curve: _Curve, service: float) -> float:
         if service <= has and has > had:
             return begin + (end - begin) * max(0.0, service - had) / (has - had)
     # rounding may put the last one a little beyond the end
-    return curve[-1][0] if service < math.inf else math.inf
+    return curve[-1][0]

@@ -1,15 +1,16 @@
-"""How fast a backend sends calls while some wait: the rate from which expected ends are computed.
+"""How fast a backend serves calls while some wait: the rate from which expected ends are computed.
 
-The rate is the service of the calls that were sent while others waited, over the time in which somebody waited and
-calls could go at all. Time without a queue says nothing of how fast one would drain, and neither does a time in which
+The rate is the service of the calls that ended while others waited, over the time in which somebody waited and calls
+could go at all. Time without a queue says nothing of how fast one would drain, and neither does a time in which
 every endpoint was broken or told to wait: what is asked for is the pace of a queue that moves. Sums are kept as of now
 and as of up to a minute ago, in steps of five seconds, so the rate is that of the last minute with a queue.
 
-Service is in weighted tokens as it is charged at dispatch, so that a rate and a backlog (calls times what the tenant's
-calls were charged lately) are in the same unit, and an error of the prediction is in both and cancels.
+Service is in weighted tokens as it was booked in the end, so neither the rate nor a backlog (calls times what the
+tenant's calls cost lately) hangs on predictions. Calls that failed before any work have brought no queue forward, and
+do not count.
 
-Known limits: a backend whose calls take longer than it has had a queue has sent nothing yet, so there is no rate; and
-just after a burst was let go at once the rate is above what can last.
+Known limits: a backend whose calls take longer than it has had a queue has answered nothing yet, so there is no rate;
+and just after a burst was let go at once the rate is above what can last.
 """
 
 from collections import deque
@@ -21,10 +22,10 @@ MEASURED_AFTER: Final = 1.0
 """Seconds of a moving queue before there is a rate."""
 
 MEMORY: Final = 16
-"""A tenant's mean charge is that of about so many calls."""
+"""A tenant's mean cost is that of about so many calls."""
 
 NAMES: Final = 4096
-"""Tenants whose mean charge is known."""
+"""Tenants whose mean cost is known."""
 
 
 class Pace:
@@ -50,8 +51,10 @@ class Pace:
             self._moving = moving
             self._since = now
 
-    def sent(self, tenant: str, service: float, now: float) -> None:
-        """A call is dispatched."""
+    def ended(self, tenant: str, service: float, now: float) -> None:
+        """An attempt has ended and cost so much."""
+        if service <= 0.0:
+            return
         if now >= self._next:
             self._step(now)
         if self._moving:
@@ -71,8 +74,8 @@ class Pace:
         service = self._service - service
         return service / time if time >= MEASURED_AFTER and service > 0.0 else None
 
-    def charge(self, tenant: str) -> float:
-        """What a call of the tenant is charged lately; that of everybody's calls where the tenant has sent none."""
+    def cost(self, tenant: str) -> float:
+        """What a call of the tenant costs lately; what anybody's does where the tenant has had none answered."""
         return self._means.get(tenant, self._mean)
 
     def _moved(self, now: float) -> float:

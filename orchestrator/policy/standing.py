@@ -3,9 +3,9 @@
 Reads the fair order, the pace and the tenants' own limits, and asks `forecast`. Costs O(tenants) and a sort, whatever
 the number of calls.
 
-While every endpoint is broken, or nothing has been sent yet while calls waited, nobody knows when anything goes. While
-every endpoint was told to wait, all of it is that much later. A tenant that is held by its own limit on what is in
-flight waits for its own answers, which no pace of others tells, so nothing is foretold of it.
+While every endpoint is broken, or nothing has been answered yet while calls waited, nobody knows when anything goes.
+While every endpoint was told to wait, all of it is that much later. A tenant that is held by its own limit on what is
+in flight waits for its own answers, which no pace of others tells, so nothing is foretold of it.
 """
 
 import math
@@ -79,7 +79,7 @@ def _backlog(policy: "Dispatcher", queued: Queued, now: float) -> Backlog:
     return Backlog(
         priority=queued.priority,
         calls=queued.calls,
-        cost=max(policy.pace.charge(queued.tenant), 1e-9),
+        cost=max(policy.pace.cost(queued.tenant), 1e-9),
         weight=queued.weight,
         counter=queued.counter,
         own_wait=wait,

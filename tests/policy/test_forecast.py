@@ -66,11 +66,10 @@ def test_a_lower_priority_waits_but_for_its_share() -> None:
     assert shared[1] == Expected(pytest.approx(10.0), pytest.approx(100.0))
 
 
-def test_a_tenants_own_limit_is_a_floor() -> None:
-    """A tenant that may send one call in ten seconds, the next in four, is done when that lets it, others before."""
-    slow, other = Backlog(1, 7, 1.0, 1.0, 0.0, own_wait=4.0, own_pace=10.0), Backlog(1, 7, 1.0, 1.0, 0.0)
-    assert forecast([slow, other], 1.0)[0] == Expected(4.0, 64.0)
-    assert forecast([slow, other], 1.0)[1].last_in == pytest.approx(14.0)
+def test_a_tenants_own_limit_holds_it_alone() -> None:
+    """A tenant that may send a call in ten seconds, the next in four, is done by that; others have what it leaves."""
+    slow, other = Backlog(1, 7, 1.0, 1.0, 0.0, own_wait=4.0, own_pace=10.0), Backlog(1, 9, 1.0, 1.0, 20.0)
+    assert forecast([slow, other], 1.0) == [Expected(4.0, 64.0), Expected(pytest.approx(1 / 0.9), pytest.approx(10.0))]
 
 
 def test_the_one_who_is_behind_goes_first() -> None:
@@ -84,15 +83,15 @@ def test_a_rate_is_that_of_the_time_in_which_a_queue_moves() -> None:
     """Calls that nobody waited behind, and times without a queue or with nothing open, leave the rate as it is."""
     pace = Pace(0.0)
     for second in range(10):
-        pace.sent("a", 100.0, float(second))
+        pace.ended("a", 100.0, float(second))
     assert pace.per_second(10.0) is None
     pace.waits(True, 10.0)
-    assert pace.per_second(11.5) is None, "nothing was sent yet"
+    assert pace.per_second(11.5) is None, "nothing was answered yet"
     for second in range(11, 31):
-        pace.sent("a", 100.0, float(second))
+        pace.ended("a", 100.0, float(second))
     assert pace.per_second(30.0) == pytest.approx(100.0)
     pace.waits(False, 30.0)
-    pace.sent("a", 1e6, 500.0)
+    pace.ended("a", 1e6, 500.0)
     pace.waits(True, 600.0)
     assert pace.per_second(600.0) == pytest.approx(100.0)
 
@@ -102,7 +101,7 @@ def test_a_rate_follows_within_a_minute() -> None:
     pace = Pace(0.0)
     pace.waits(True, 0.0)
     for second in range(300):
-        pace.sent("a", 100.0 if second < 200 else 10.0, float(second))
+        pace.ended("a", 100.0 if second < 200 else 10.0, float(second))
     assert pace.per_second(300.0) == pytest.approx(10.0, rel=0.1)
     assert pace.per_second(300.0 + STEP * STEPS) == pytest.approx(5.0, rel=0.15)
 
@@ -111,6 +110,6 @@ def test_a_flood_of_names_leaves_a_bounded_memory() -> None:
     """Of a hundred thousand invented tenants a few thousand are remembered; the others count as everybody's mean."""
     pace = Pace(0.0)
     for number in range(100_000):
-        pace.sent(f"name-{number}", 7.0, number / 1000)
+        pace.ended(f"name-{number}", 7.0, number / 1000)
     assert len(pace._means) <= NAMES
-    assert pace.charge("name-0") == pytest.approx(7.0)
+    assert pace.cost("name-0") == pytest.approx(7.0)
