@@ -20,6 +20,7 @@ Nothing here knows a clock: `wall` is passed in.
 """
 
 import datetime
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
@@ -34,6 +35,7 @@ from agents.spec import DEFAULT_MAX_TOKENS
 from orchestrator.budget_periods import Per, Spent, period_of, spent_in
 from orchestrator.held_call import NOT_SENT, HeldCall, announce
 from orchestrator.store.ledger_port import CallRow, Ledger, SpentRow
+from orchestrator.views.queue import BudgetView
 
 __all__ = ["LEAST_ANSWER", "HeldCall", "Per", "Spent", "TenantBudget", "TenantBudgets", "period_of", "spent_in"]
 
@@ -76,6 +78,8 @@ class TenantBudgets:
         self._tenants: dict[str, _Tenant] = {}
         self._ledger = ledger
         self._history: dict[str, list[SpentRow]] = {}
+        self.refused: Counter[str] = Counter()
+        """Calls that were refused, by tenant."""
         self.configure(budgets, spent)
 
     def __bool__(self) -> bool:
@@ -146,6 +150,12 @@ class TenantBudgets:
             if record is not None:
                 yield record
 
+    def views(self) -> list[BudgetView]:
+        """How full every budget is, the fullest first: one for tokens and one for money, where they are bounded."""
+        now = self._wall()
+        views = [view for tenant in self._tenants.values() for view in tenant.views(now)]
+        return sorted(views, key=lambda view: (-(view.used + view.reserved) / (view.allowed or 1.0), view.tenant))
+
     async def _announce(self, held: HeldCall, tenant: str, model: str, key: str) -> None:
         if self._ledger is None or not key:
             return
@@ -182,6 +192,7 @@ class TenantBudgets:
             self._ledger.write((row,))
 
     def _exceeded(self, tenant: str, exhausted: Exhausted) -> BudgetExceeded:
+        self.refused[tenant] += 1
         renews = self._tenants[tenant].renews
         if renews is None:
             return BudgetExceeded(f"the budget is spent: {exhausted.message}")
@@ -229,6 +240,27 @@ class _Tenant:
             unknown_tokens=open_ended.tokens,
             unknown_micro_dollars=open_ended.micro_dollars,
         )
+
+    def views(self, now: float) -> Iterator[BudgetView]:
+        scope, budget = self._current(), self.budget
+        if scope is None or budget is None:
+            return
+        open_ended = scope.unknown + scope.reserved
+        amounts = (
+            ("tokens", budget.tokens, scope.used.tokens, open_ended.tokens, 1),
+            ("dollars", budget.micro_dollars, scope.used.micro_dollars, open_ended.micro_dollars, 1_000_000),
+        )
+        for amount, allowed, used, reserved, unit in amounts:
+            if allowed is not None:
+                yield BudgetView(
+                    tenant=self.name,
+                    period="total" if budget.per == "ever" else budget.per,
+                    amount=amount,
+                    used=used / unit,
+                    reserved=reserved / unit,
+                    allowed=allowed / unit,
+                    resets_in=None if self.renews is None else max(0.0, self.renews - now),
+                )
 
     def _current(self) -> Scope | None:
         if self.budget is None:

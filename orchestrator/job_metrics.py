@@ -8,6 +8,7 @@ from agents.port import Journal
 from orchestrator.instruments.books import TenantLabels
 from orchestrator.instruments.prometheus import PrometheusHook
 from orchestrator.instruments.runs import MeteredJournal, RunMetrics
+from orchestrator.instruments.tools import ToolMetrics
 from orchestrator.owner import Owner
 from orchestrator.transitions import Transition
 
@@ -20,6 +21,7 @@ class JobMetrics:
         self.on_turn = self.hook.on_turn
         self.exposition = self.hook.exposition
         self._runs = RunMetrics(self.hook.registry)
+        self._tools = ToolMetrics(self.hook.registry)
 
     def watch(self, owner: Owner) -> None:
         """Reads this owner's state whenever the metrics are read."""
@@ -27,7 +29,7 @@ class JobMetrics:
 
     def journal(self) -> Journal:
         """A journal for one run, whose events are counted."""
-        return MeteredJournal(MemoryJournal(), self._runs)
+        return MeteredJournal(MemoryJournal(), self._runs, self._tools)
 
 
 def _cost(price: Price) -> Callable[[Transition], int | None]:

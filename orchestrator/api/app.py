@@ -77,6 +77,7 @@ class _Front:
     def __init__(self, surface: Surface, routes: Sequence[BaseRoute], services: Services) -> None:
         self._surface = surface
         self._identify = services.identify
+        self._answered = services.answered
         self._open = OPEN | {METRICS} if services.open_metrics else OPEN
         self._router = Router(routes, redirect_slashes=False, default=_not_found)
         self._answer = DropUnread(self._checked)
@@ -85,7 +86,15 @@ class _Front:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1000})
         if scope["type"] == "http":
-            await self._answer(scope, receive, send)
+            await self._answer(scope, receive, self._counting(scope["path"], send))
+
+    def _counting(self, path: str, send: Send) -> Send:
+        async def counting(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._answered(path, message["status"])
+            await send(message)
+
+        return counting
 
     async def _checked(self, scope: Scope, receive: Receive, send: Send) -> None:
         begun = False

@@ -80,8 +80,13 @@ async def queue_for(services: Services, client: Client) -> QueueView:
     view = await services.queue()
     if client.admin:
         return view
+    asked = await services.approvals.list_open(tenant=client.tenant, size=1)
     return msgspec.structs.replace(
         view,
+        approvals=asked.total,
+        oldest_approval=max(0.0, view.now - asked.approvals[0].asked) if asked.approvals else 0.0,
+        budgets=tuple(budget for budget in view.budgets if client.sees(budget.tenant)),
+        tools=(),
         backends=tuple(_own_rows(backend, client) for backend in view.backends),
         runs=await services.runs.states(client.tenant),
         jobs=sum(job.phase in LIVE_PHASES for job in own_jobs(services.jobs, client).jobs),

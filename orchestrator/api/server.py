@@ -21,7 +21,7 @@ still open after the grace is closed as it is, and its handlers are cancelled. C
 
 import errno
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -79,15 +79,17 @@ async def serve_http(
     *,
     closing: trio.Event,
     listeners: Sequence[trio.SocketListener] | None = None,
+    on_connection: Callable[[int], None] | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serves until `closing` is set and all is answered, or the grace is over. Starts with the URLs it listens on.
 
     Listens where `config` says, unless given `listeners`, which it closes at the end. Installs no signal handlers.
+    `on_connection` is told of each connection that comes (1) or goes (-1).
     Raises `CannotListen`.
     """
     own = await listen(config) if listeners is None else list(listeners)
-    await _Server(app, config, own).run(closing, task_status)
+    await _Server(app, config, own, on_connection or _nobody).run(closing, task_status)
 
 
 def urls_of(listeners: Sequence[trio.SocketListener]) -> list[str]:
@@ -100,11 +102,22 @@ def address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host.strip("[]") else f"{host}:{port}"
 
 
+def _nobody(change: int) -> None:
+    """Wants to know."""
+
+
 class _Server:
-    def __init__(self, app: ASGIApp, config: HttpConfig, listeners: Sequence[trio.SocketListener]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        config: HttpConfig,
+        listeners: Sequence[trio.SocketListener],
+        on_connection: Callable[[int], None],
+    ) -> None:
         self._app = ASGIWrapper(cast("Any", app))
         self._config = config
         self._listeners = listeners
+        self._on_connection = on_connection
         self._hypercorn = _hypercorn_config(config)
         self._context = WorkerContext(None)
         self._room = trio.Semaphore(config.connections)
@@ -141,6 +154,7 @@ class _Server:
                 await trio.sleep(0.1)
                 continue
             self._open.add(stream)
+            self._on_connection(1)
             connections.start_soon(self._serve, stream)
 
     async def _serve(self, stream: trio.SocketStream) -> None:
@@ -153,6 +167,7 @@ class _Server:
             stream.socket.close()
             self._room.release()
             self._open.discard(stream)
+            self._on_connection(-1)
             if not self._open:
                 self._all_closed.set()
 

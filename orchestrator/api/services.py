@@ -222,7 +222,8 @@ class Services(Struct, frozen=True, kw_only=True):
     `identify` says by a request's headers whose it is; it raises `Unauthorized`, `Forbidden`, and `InvalidLimits` for a
     tenant's name that is none. `open_metrics`: `/metrics` asks for no key.
     `max_tokens` is a model's own bound on its output in tokens, None where none is configured; `allowances` what a
-    tenant has left where that model is served; `wall` the time in seconds since the epoch.
+    tenant has left where that model is served; `wall` the time in seconds since the epoch. `answered` is told path and
+    status of every answer.
     """
 
     runs: Runs
@@ -243,3 +244,4 @@ class Services(Struct, frozen=True, kw_only=True):
     max_tokens: Callable[[str], int | None] = lambda model: None
     allowances: Callable[[str, str], Allowances] = lambda model, tenant: {}
     wall: Callable[[], float] = time.time
+    answered: Callable[[str, int], None] = lambda path, status: None

@@ -50,6 +50,7 @@ from orchestrator.daemon.metrics import DaemonMetrics
 from orchestrator.daemon.owners import Owners
 from orchestrator.daemon.reload import prepare_reload
 from orchestrator.daemon.standby import Leading, stand_by, until_lost
+from orchestrator.daemon.state import state_of
 from orchestrator.daemon.stores import open_store
 from orchestrator.daemon.tenancy import Tenancy, require_keys
 from orchestrator.daemon.upkeep import keep_tidy, on_new_day
@@ -157,6 +158,7 @@ class Daemon:
         async with trio.open_nursery() as core:
             await core.start(self.owners.run, self._lost)
             core.start_soon(self._servers.run)
+            core.start_soon(self._metrics.lag.watch)
             with trio.move_on_after(SERVERS_SECONDS):
                 await self._servers.tried()
             core.start_soon(on_new_day, self._new_day)
@@ -168,7 +170,14 @@ class Daemon:
                 core.start_soon(work.tenancy.keep)
                 core.start_soon(keep_tidy, work.sessions, lambda: self.config.store.keep_days)
                 app = make_app(self._surface(work), http, closing=self._closing)
-                serve = partial(serve_http, app, http, closing=self._closing, listeners=listeners)
+                serve = partial(
+                    serve_http,
+                    app,
+                    http,
+                    closing=self._closing,
+                    listeners=listeners,
+                    on_connection=self._metrics.http.connected,
+                )
                 async with trio.open_nursery() as surface:
                     urls: list[str] = await surface.start(serve)
                     tune_collector()
@@ -258,7 +267,16 @@ class Daemon:
 
     def _surface(self, work: Work) -> Services:
         self._metrics.watch(self.owners.by_name.values())
-        views = work.views(self._board, self.owners, self._servers, draining=self._ending.is_set)
+        self._metrics.gauges.watch(
+            lambda: state_of(work, self._servers, self._metrics.stops.runs, draining=self._ending.is_set())
+        )
+        views = work.views(
+            self._board,
+            self.owners,
+            self._servers,
+            draining=self._ending.is_set,
+            running=self._metrics.tools.running,
+        )
         return Services(
             runs=work.runs,
             jobs=work.jobs,
@@ -277,6 +295,7 @@ class Daemon:
             identify=work.tenancy.identify,
             budgets=work.tenancy.budgets,
             open_metrics=self.config.daemon.open_metrics,
+            answered=self._metrics.http.answered,
         )
 
     def _http(self) -> HttpConfig:

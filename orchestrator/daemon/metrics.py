@@ -2,12 +2,19 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
+from prometheus_client import ProcessCollector
+
 from agents.money import Price
 from agents.port import Journal
 from orchestrator.catalogue import Catalogue
 from orchestrator.instruments.books import TenantLabels
+from orchestrator.instruments.daemon_state import DaemonGauges
+from orchestrator.instruments.http import HttpMetrics
+from orchestrator.instruments.lag import LoopLag
 from orchestrator.instruments.prometheus import PrometheusHook
+from orchestrator.instruments.refusals import BudgetStops
 from orchestrator.instruments.runs import MeteredJournal, RunMetrics
+from orchestrator.instruments.tools import ToolMetrics
 from orchestrator.instruments.watched import RunWatcher
 from orchestrator.owner import Owner
 from orchestrator.transitions import Transition
@@ -16,7 +23,8 @@ from orchestrator.transitions import Transition
 class DaemonMetrics:
     """`hook` and `on_turn` are for owners, `journal` wraps each run's log, `cost` is what an attempt cost.
 
-    `tenants` have labels of their own first. `watchers` see the events of runs as well.
+    `tenants` have labels of their own first. `watchers` see the events of runs as well. `http` is told of answers,
+    `lag` runs as a task, `gauges` reads the daemon itself; `tools` knows those at work, `stops` what budgets stopped.
     """
 
     def __init__(
@@ -28,11 +36,19 @@ class DaemonMetrics:
         watchers: Sequence[RunWatcher] = (),
     ) -> None:
         self.cost = TransitionPrices(catalogue).cost
-        self.hook = PrometheusHook(TenantLabels(labels, known=tenants), cost=self.cost)
+        self.labels = TenantLabels(labels, known=tenants)
+        self.hook = PrometheusHook(self.labels, cost=self.cost)
         self.on_turn = self.hook.on_turn
         self.exposition = self.hook.exposition
-        self._runs = RunMetrics(self.hook.registry)
-        self._watchers = watchers
+        registry = self.hook.registry
+        self._runs = RunMetrics(registry)
+        self.tools = ToolMetrics(registry)
+        self.stops = BudgetStops()
+        self.http = HttpMetrics(registry)
+        self.lag = LoopLag(registry)
+        self.gauges = DaemonGauges(registry, self.labels)
+        ProcessCollector(registry=registry)
+        self._watchers: tuple[RunWatcher, ...] = (self.tools, self.stops, *watchers)
 
     def watch(self, owners: Iterable[Owner]) -> None:
         """Reads the state of these whenever the metrics are read."""

@@ -1,23 +1,39 @@
 """What the daemon shows of itself as a whole."""
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import trio
 
 from orchestrator.board import Board
 from orchestrator.catalogue import Catalogue
 from orchestrator.daemon.owners import Owners
+from orchestrator.instruments.tools import Running
 from orchestrator.jobs.service import JobService
 from orchestrator.pools.pool import Pool
 from orchestrator.runs.service import RunService
 from orchestrator.tools.mcp import McpServers
 from orchestrator.version import version
-from orchestrator.views.queue import AgentFacts, CapabilitiesView, ModelFacts, QueueView, ToolServerView
+from orchestrator.views.queue import (
+    AgentFacts,
+    BudgetView,
+    CapabilitiesView,
+    ModelFacts,
+    QueueView,
+    ToolServerView,
+    ToolWorkView,
+)
+
+ROWS: Final = 1000
+"""Budgets, and tools, that a view names."""
 
 
 class Views:
-    """The queue and the capabilities of one daemon. `draining` says whether it is ending."""
+    """The queue and the capabilities of one daemon. `draining` says whether it is ending; `running` are the tool calls
+    at work, the longest first.
+    """
 
     def __init__(
         self,
@@ -30,6 +46,8 @@ class Views:
         catalogue: Callable[[], Catalogue],
         draining: Callable[[], bool],
         pool: Pool | None,
+        budgets: Callable[[], list[BudgetView]],
+        running: Callable[[], list[Running]],
     ) -> None:
         self._board = board
         self._owners = owners
@@ -39,11 +57,14 @@ class Views:
         self._catalogue = catalogue
         self._draining = draining
         self._pool = pool
+        self._budgets = budgets
+        self._running = running
         self._began = trio.current_time()
 
     async def queue(self) -> QueueView:
         """Everything at this moment."""
         now = trio.current_time()
+        approvals, oldest = self._runs.approvals.standing()
         return QueueView(
             now=time.time(),
             uptime=now - self._began,
@@ -53,6 +74,10 @@ class Views:
             runs=await self._runs.states(),
             jobs=self._jobs.live,
             pool=None if self._pool is None else self._pool.view(),
+            approvals=approvals,
+            oldest_approval=oldest,
+            budgets=tuple(self._budgets()[:ROWS]),
+            tools=tools_at_work(self._running(), now)[:ROWS],
         )
 
     def capabilities(self) -> CapabilitiesView:
@@ -81,6 +106,17 @@ class Views:
             model_facts={model: _model_facts(catalogue, model) for model in catalogue.models},
             agent_facts={name: _agent_facts(catalogue, name) for name in catalogue.agents},
         )
+
+
+def tools_at_work(running: Sequence[Running], now: float) -> tuple[ToolWorkView, ...]:
+    """Each tool that works, with its longest call; of calls that are given the longest first."""
+    counts = Counter(call.tool for call in running)
+    longest = {call.tool: call for call in reversed(running)}
+    views = [
+        ToolWorkView(tool=tool, running=count, longest=max(0.0, now - longest[tool].since), run=longest[tool].run)
+        for tool, count in counts.items()
+    ]
+    return tuple(sorted(views, key=lambda view: (-view.longest, view.tool)))
 
 
 def _model_facts(catalogue: Catalogue, model: str) -> ModelFacts:

@@ -18,6 +18,7 @@ from orchestrator.daemon.owners import Owners
 from orchestrator.daemon.tenancy import Tenancy
 from orchestrator.daemon.views import Views
 from orchestrator.daemon.workers import pool_of
+from orchestrator.instruments.tools import Running
 from orchestrator.jobs.driver import SetWeight
 from orchestrator.jobs.plan import JobsConfig
 from orchestrator.jobs.service import JobService
@@ -92,7 +93,15 @@ class Work:
         self.runs.configure(runs_config(config))
         self.tenancy.configure(config, spent)
 
-    def views(self, board: Board, owners: Owners, servers: McpServers, *, draining: Callable[[], bool]) -> Views:
+    def views(
+        self,
+        board: Board,
+        owners: Owners,
+        servers: McpServers,
+        *,
+        draining: Callable[[], bool],
+        running: Callable[[], list[Running]],
+    ) -> Views:
         """What is shown of it."""
         return Views(
             board=board,
@@ -103,6 +112,8 @@ class Work:
             catalogue=self._catalogue,
             draining=draining,
             pool=self.pool,
+            budgets=self.tenancy.budgets.views,
+            running=running,
         )
 
     async def drain(self, seconds: float, edge: Edge, patience: trio.CancelScope) -> None:

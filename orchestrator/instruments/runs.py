@@ -22,7 +22,6 @@ from agents.events import (
     RunStarted,
     RunWaiting,
     ToolFinished,
-    ToolRefused,
     ToolStarted,
 )
 from agents.lifecycle import State, StopReason
@@ -71,19 +70,17 @@ def _standing(run: RunSnapshot) -> _OpenRun:
 
 
 class RunMetrics(Collector):
-    """Counts runs and tool calls. Register it beside other collectors: `registry` is usually the call metrics' own."""
+    """Counts runs. Register it beside other collectors: `registry` is usually the call metrics' own."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._open: dict[str, _OpenRun] = {}
         self._finished: Counter[tuple[str, str]] = Counter()
-        self._tools: Counter[str] = Counter()
         self._appends = Distribution(APPEND_BOUNDS)
         registry.register(self)
 
     def reset(self) -> None:
         """Sets every count back to nothing; open runs stay known."""
         self._finished.clear()
-        self._tools.clear()
         self._appends.clear()
 
     def appended(self, seconds: float) -> None:
@@ -116,11 +113,6 @@ class RunMetrics(Collector):
             case RunEnded():
                 self._open.pop(event.run, None)
                 self._finished[event.state, event.reason] += 1
-            case ToolRefused():
-                self._tools[event.outcome] += 1
-            case ToolFinished():
-                self._tools[event.outcome] += 1
-                self._see_open(event)
             case _:
                 self._see_open(event)
 
@@ -152,12 +144,6 @@ class RunMetrics(Collector):
             "Runs that ended, by terminal state and reason.",
             ("state", "reason"),
             (((str(state), str(reason)), count) for (state, reason), count in list(self._finished.items())),
-        )
-        yield counter(
-            "tool_calls_total",
-            "Tool calls by outcome, those that were refused before they started included.",
-            ("outcome",),
-            (((outcome,), count) for outcome, count in list(self._tools.items())),
         )
         yield histogram("log_append_seconds", "Making a run's events durable.", (), [((), self._appends)])
 

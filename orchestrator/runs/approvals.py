@@ -65,6 +65,16 @@ class ApprovalDesk:
         shown = tuple(request_view(record.head.view, asked) for _, _, record, asked in found[:size])
         return ApprovalList(approvals=shown, total=len(found))
 
+    def standing(self, tenant: str = "") -> tuple[int, float]:
+        """How many requests are open, of all tenants where none is named, and for how many seconds the oldest has."""
+        since = [
+            asked.at
+            for record in self._records.values()
+            if tenant in ("", record.flow.tenant)
+            for asked in record.requests.open
+        ]
+        return len(since), max(0.0, self._wall() - min(since)) if since else 0.0
+
     async def show(self, id: str) -> ApprovalView:
         """One request, open or decided. Raises `UnknownApproval`, as all do that are given an id."""
         row, found = await self._find(id)

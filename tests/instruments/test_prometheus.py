@@ -18,10 +18,14 @@ class Endpoint(Struct):
     concurrency_limit: int
     breaker: str
     limits: dict[str, float]
+    limit_amounts: dict[str, float] = {}
+    limit_others: dict[str, float] = {}
+    cuts: int = 0
 
 
 class Tenant(Struct):
     queued_by_priority: tuple[int, ...]
+    weight: float = 1.0
 
 
 class Backend(Struct):
@@ -33,6 +37,10 @@ class Backend(Struct):
     tenant_limits: dict[str, dict[str, float]]
     fairness_spread: float
     fairness_bound: float
+    held_by: str = ""
+    held_seconds: dict[str, float] = {}
+    oldest_waits: dict[str, float] = {}
+    services: dict[str, float] = {}
 
 
 BUSY = Backend(
