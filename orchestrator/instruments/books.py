@@ -91,6 +91,10 @@ class TenantBook:
         self.micro_dollars = 0
 
 
+COMMON_ERRORS = ("throttled", "overloaded", "unavailable")
+"""Are counted from 0, so that the first of them is a rise; of all others the first only makes a series."""
+
+
 class EndpointBook:
     """What is counted per backend and endpoint. `unreported` are answers without a full account of their tokens."""
 
@@ -98,7 +102,7 @@ class EndpointBook:
 
     def __init__(self) -> None:
         self.first_token = Distribution(FIRST_TOKEN_BOUNDS)
-        self.errors: Counter[str] = Counter()
+        self.errors: Counter[str] = Counter(dict.fromkeys(COMMON_ERRORS, 0))
         self.unreported = 0
 
 

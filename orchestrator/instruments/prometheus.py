@@ -128,8 +128,9 @@ class PrometheusHook(Collector):
         return book
 
     def collect(self) -> Iterable[Metric]:
+        states = [read() for read in self._watched]
         yield from self._tenant_metrics()
-        yield from self._endpoint_metrics()
+        yield from self._endpoint_metrics(states)
         yield histogram(
             "call_duration_seconds",
             "From a call's arrival to its end, the wait in queue included.",
@@ -142,7 +143,7 @@ class PrometheusHook(Collector):
             ),
         )
         yield histogram("owner_loop_seconds", "Work of one turn of an owner.", (), [((), self._turns)])
-        yield from state_gauges([read() for read in self._watched], self._labels)
+        yield from state_gauges(states, self._labels)
 
     def _tenant_metrics(self) -> Iterable[Metric]:
         books, key = list(self._tenants.items()), ("backend", "tenant")
@@ -187,7 +188,10 @@ class PrometheusHook(Collector):
                 ((who, book.micro_dollars / 1e6) for who, book in books),
             )
 
-    def _endpoint_metrics(self) -> Iterable[Metric]:
+    def _endpoint_metrics(self, states: Iterable[BackendState]) -> Iterable[Metric]:
+        for state in states:
+            for endpoint in state.endpoints:
+                self._endpoints.setdefault((state.backend, endpoint.name), EndpointBook())
         books, key = list(self._endpoints.items()), ("backend", "endpoint")
         yield histogram(
             "time_to_first_token_seconds",
