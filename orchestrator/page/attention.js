@@ -8,6 +8,7 @@ const RECENT_CUT = 300;
 const FLOOD = 0.8; // of the queue
 const MANY = 20; // calls
 const MOST = 4; // of one kind
+const STANDS = 30; // seconds until something goes again
 
 const found = (level, key, what, why, action, href = "") => ({ level, key, what, why, action, href });
 
@@ -53,7 +54,9 @@ function ofBackend(backend) {
       all.push(found("idle", `cut ${backend.name} ${one.name}`, `${backend.name}: ${one.name} takes fewer calls at one time.`, `${span(cut.ago)} ago its concurrency was cut from ${cut.before} to ${cut.after}, since it answered slower or refused.`, "It grows again by itself.", "#backends"));
     }
   }
-  if (!none && backend.queued > 0 && backend.in_flight === 0 && backend.held_by) {
+  const soonest = backend.tenants.flatMap((row) => (row.waits ?? []).map((wait) => wait.next_in)).filter(Number.isFinite);
+  if (Number.isFinite(backend.held_until)) soonest.push(backend.held_until);
+  if (!none && backend.queued > 0 && backend.in_flight === 0 && backend.held_by && Math.min(...soonest) > STANDS) {
     const until = Number.isFinite(backend.held_until) ? ` It is looked at again in ${span(backend.held_until)}.` : "";
     all.push(found("bad", `stands ${backend.name}`, `${backend.name}: nothing goes out.`, `${waiting}; the next is held by ${holds(backend.held_by)}.${until}`, "See what the limit below is used by.", "#waits"));
   }
@@ -120,9 +123,11 @@ function ofBudgets(budgets) {
     .filter((one) => one.used + one.reserved >= 0.9 * one.allowed)
     .map((one) => {
       const gone = one.used >= one.allowed;
-      const amounts = `${amountOf(one.amount, one.used)} of ${amountOf(one.amount, one.allowed)} ${one.amount === "dollars" ? "" : one.amount}`.trim();
+      const held = one.used < 0.9 * one.allowed;
+      const reserved = one.reserved > 0 ? ` used and ${amountOf(one.amount, one.reserved)} reserved for what is under way,` : " used";
+      const amounts = `${amountOf(one.amount, one.used)}${reserved} of ${amountOf(one.amount, one.allowed)}${one.amount === "dollars" ? "" : ` ${one.amount}`}`;
       const anew = Number.isFinite(one.resets_in) ? ` It begins anew in ${span(one.resets_in)}.` : "";
-      return found(gone ? "bad" : "warn", `budget ${one.tenant} ${one.period} ${one.amount}`, `${one.tenant}: the budget ${one.period === "total" ? "in all" : `of this ${one.period}`} ${gone ? "is used up" : "runs out"}.`, `${amounts} used.${anew}${gone ? " Its calls and runs are refused." : ""}`, "Raise tenants." + one.tenant + ".budget in the configuration, or wait.", "#tenants");
+      return found(gone ? "bad" : "warn", `budget ${one.tenant} ${one.period} ${one.amount}`, `${one.tenant}: the budget ${one.period === "total" ? "in all" : `of this ${one.period}`} ${gone ? "is used up" : held ? "is reserved, nearly all of it" : "runs out"}.`, `${amounts}.${anew}${gone ? " Its calls and runs are refused." : held ? " Runs wait until something of it is given back." : ""}`, "Raise tenants." + one.tenant + ".budget in the configuration, or wait.", "#tenants");
     });
 }
 

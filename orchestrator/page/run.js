@@ -101,7 +101,8 @@ function heard(mine, piece) {
   const same = mine.call === piece.call && !piece.reset;
   const before = same ? mine.saying : "";
   mine.call = piece.call;
-  const gap = piece.cut ? " … " : "";
+  // who joins in the middle of an answer has missed its beginning
+  const gap = piece.cut || (!same && !piece.reset) ? "… " : "";
   say(mine, (before + gap + plain((piece.reasoning ?? "") + (piece.text ?? ""))).slice(-LONG_SPEECH));
 }
 

@@ -57,6 +57,9 @@ export function holds(by) {
   if (by.startsWith("tenant ")) return `its tenant's own limit ${by.slice(7)}`;
   if (by.includes("/")) return `limit ${by}`;
   if (by === "calls in flight") return "the backend's places, which are all taken (calls in flight)";
+  if (by === "breaker") return "endpoints that are closed off (breaker)";
+  if (by === "retry-after") return "a pause that the provider asked for (retry-after)";
+  if (by === "headroom") return "room that is kept for more urgent calls (headroom)";
   if (by === "approval") return "people to approve";
   if (by === "input") return "people to answer";
   return by;

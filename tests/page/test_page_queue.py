@@ -49,6 +49,7 @@ def bad_night() -> QueueView:
                 tenant="trial", period="day", amount="dollars", used=5, reserved=0.2, allowed=5, resets_in=7_200
             ),
             BudgetView(tenant="research", period="month", amount="tokens", used=910, reserved=30, allowed=1_000),
+            BudgetView(tenant="support-desk", period="day", amount="tokens", used=20, reserved=980, allowed=1_000),
             BudgetView(tenant="nightly", period="total", amount="tokens", used=10, reserved=0, allowed=1_000),
         ),
         tools=(ToolWorkView(tool="fetch", running=3, longest=412, run="run-9"),),
@@ -90,6 +91,8 @@ def test_a_bad_night_is_told_in_one_look(browser: Browser, url: str) -> None:
             "openai: a call of nightly has waited for 1 h 05 min.",
             "So have calls of 1 other tenant for over a minute.",
             "research: the budget of this month runs out.",
+            "910 used and 30 reserved for what is under way, of 1,000 tokens.",
+            "support-desk: the budget of this day is reserved, nearly all of it.",
             "Tool fetch has been at work for 6 min 52 s.",
             "Worker w-2 is silent.",
             "2 requests wait for people.",
@@ -145,6 +148,19 @@ def test_limits_cuts_and_breakers_are_told_in_words(browser: Browser, url: str) 
         ]
         assert cells(seen.page, "tools", "fetch") == ["fetch", "3", "6 min 52 s", "run-9"]
         expect(seen.page.locator("#tenants-hidden")).to_contain_text("7 more")
+
+
+def test_a_queue_that_is_paced_is_no_problem_and_one_that_stands_is(browser: Browser, url: str) -> None:
+    """Nothing in flight is well where the next call goes in a moment; where it goes in minutes it is told."""
+    first = replace(BUSY.backends[1], in_flight=0, held_by="requests/min")
+    with shown(browser, url) as seen:
+        notes = seen.page.locator("#attention-list")
+        give(seen.page, replace(BUSY, backends=(replace(first, held_until=0.4),)))
+        expect(notes).to_contain_text("Nothing needs a look.")
+        expect(notes).to_contain_text("local: 9 calls wait, of 1 tenant.")
+        give(seen.page, replace(BUSY, backends=(replace(first, held_until=90.0),)))
+        expect(notes).to_contain_text("local: nothing goes out.")
+        expect(notes).to_contain_text("held by limit requests/min. It is looked at again in 1 min 30 s.")
 
 
 def test_a_thousand_tenants_are_shown(browser: Browser, url: str) -> None:
