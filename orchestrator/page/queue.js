@@ -26,7 +26,7 @@ function showWaits(backends) {
     text(cell.queued, count(one.queued));
     text(cell.held, holds(one.held_by));
     text(cell.oldest, waited(one.oldest));
-    text(cell.next, span(one.next_in));
+    text(cell.next, one.next_in === 0 ? "now" : span(one.next_in));
     text(cell.last, span(one.last_in));
   });
 }

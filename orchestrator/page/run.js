@@ -16,7 +16,7 @@ let open = null;
 export function openRun(run) {
   if (open?.run === run) return;
   closeRun();
-  open = { run, closed: false, began: 0, count: 0, cut: 0, over: false, saying: "", call: "" };
+  open = { run, closed: false, began: 0, count: 0, cut: 0, over: false, saying: "", call: "", last: "" };
   const mine = open;
   text(byId("run-title"), `Run ${run}`);
   byId("timeline").replaceChildren();
@@ -68,7 +68,10 @@ function streamWords(mine, state, error) {
 function grown(mine, event) {
   if (event.run !== mine.run) return;
   if (!mine.began) mine.began = event.at;
-  const { kind, what, body, run } = describe(event);
+  const { kind, what, body: whole, run } = describe(event);
+  // an answer that was the last reply stands there already
+  const body = event.type === "run_ended" && whole === mine.last ? "" : whole;
+  mine.last = whole;
   const signs = { good: "✓", bad: "✗", warn: "!", live: "▸", idle: "·" };
   const head = el("p", {}, el("span", { class: `badge ${kind}`, "aria-hidden": "true" }, signs[kind] ?? "·"), " ", el("time", { title: moment(event.at) }, `${clock(event.at)} (+${span(event.at - mine.began)})`), " ", what);
   if (run) head.append(" ", el("a", { href: `#run=${encodeURIComponent(run)}` }, run));
