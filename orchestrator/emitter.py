@@ -52,7 +52,7 @@ class Emitter:
             ticket.whole_input + int(ticket.input_sigma),
             ticket.max_output,
             call.held,
-            most_first(ticket.waits) if kind in ("started", "finished") else (),
+            most_first(ticket.waits) if ticket.waits and kind in ("started", "finished") else (),
         )
         for hook in hooks:
             hook(transition)

@@ -81,7 +81,7 @@ def take_statistics(
         fairness_bound=bound,
         held_by=policy.held_by,
         held_seconds=_held_seconds(policy),
-        services=dict(policy.services),
+        services=policy.accounts.services(),
         oldest_waits={name: max(0.0, now - share.queued_since) for name, share in tenants.items() if share.queued},
     )
 

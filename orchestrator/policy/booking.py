@@ -28,22 +28,15 @@ class AttemptView(Protocol):
     readings: Sequence[Reading]
 
 
-NAMES = 4096
-"""Tenants whose service is summed up by name; that of all others is under `OTHERS`."""
-
-OTHERS = ""
-
-
 class Booking:
-    """The books of live calls. `services` has what each tenant's calls have cost so far, in weighted tokens."""
+    """The books of live calls."""
 
-    __slots__ = ("_estimator", "_fair", "_weights", "services")
+    __slots__ = ("_estimator", "_fair", "_weights")
 
     def __init__(self, fair: FairQueue, estimator: Estimator, weights: ServiceWeights) -> None:
         self._fair = fair
         self._estimator = estimator
         self._weights = weights
-        self.services: dict[str, float] = {}
 
     def progressed(self, ticket: Ticket, attempt: AttemptView, now: float) -> bool:
         """Books what is new; True if room may have become free, or a time is known at which it will."""
@@ -89,9 +82,6 @@ class Booking:
             self._read(ticket, attempt, now)
         ticket.lease = None
         self._fair.settle(ticket, booked.service, now - ticket.started)
-        services = self.services
-        name = ticket.tenant if ticket.tenant in services or len(services) < NAMES else OTHERS
-        services[name] = services.get(name, 0.0) + booked.service
         self._learn(ticket, booked)
         return booked
 

@@ -24,13 +24,14 @@ has a deadline than can be served, calls go out that cannot end in time any more
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from agents.errors import ModelError, Refused, TooLarge
 from agents.messages import ModelReply
 from agents.port import Call
+from orchestrator.policy.accounts import Accounts
 from orchestrator.policy.admission import Admission, Admitted
 from orchestrator.policy.booking import AttemptView, Booking
 from orchestrator.policy.config import DispatchConfig, TenantConfig
@@ -80,6 +81,7 @@ class Dispatcher:
         self.admission = Admission(config.admission, weight=self.fair.weight, work=self._sizing.service)
         self.reasons = Reasons(now)
         self.pace = Pace(now)
+        self.accounts = Accounts()
         self._parking = Parking(self.fair, self.reasons)
         self._retries: Timers[Ticket] = Timers(lambda ticket: ticket.state == "waiting")
         self._deadlines: Timers[Ticket] = Timers(lambda ticket: ticket.state != "done")
@@ -123,6 +125,9 @@ class Dispatcher:
         ticket.state = "queued"
         ticket.eligible_since = now
         ticket.streamed = 0.0
+        account = ticket.account = self.accounts.of(ticket.tenant)
+        ticket.own_before = account.sent
+        ticket.all_before = self.accounts.sent
         self.fair.push(ticket, now)
         for headroom in self._headrooms:
             headroom.queued(ticket.tenant, now)
@@ -207,13 +212,15 @@ class Dispatcher:
     def _start(self, ticket: Ticket, endpoint: EndpointState, own: LimitSet | None, now: float) -> Start:
         self._sizing.renew(ticket)
         ticket.lease = endpoint.start(ticket, own, now)
-        self.fair.start(ticket, self._sizing.service(ticket))
+        service = self._sizing.service(ticket)
+        self.fair.start(ticket, service)
+        ticket.account.sent += service
+        self.accounts.sent += service
         for headroom in self._headrooms:
             headroom.unqueued(ticket.tenant)
         if not ticket.agent:
             self.admission.release(ticket, now, sent=True)
-        ticket.waits = self.reasons.queued(ticket.tenant, ticket.eligible_since, now, ticket.waits)
-        self.reasons.backend.note("", now)
+        self.reasons.queued(ticket, self.accounts.sent, now)
         ticket.state = "live"
         ticket.stage = "sent"
         ticket.started = now
@@ -229,7 +236,7 @@ class Dispatcher:
     def _bring_back(self, now: float) -> None:
         if self._retries.next() <= now:
             for ticket in self._retries.due(now):
-                ticket.waits = self.reasons.between_attempts(ticket.eligible_since, now, ticket.waits)
+                self.reasons.between_attempts(ticket, now)
                 self.admission.rejoin(ticket, now)
                 self._enqueue(ticket, now)
         if self._parking.next() <= now and self._parking.release_due(now):
@@ -255,14 +262,14 @@ class Dispatcher:
         if ticket.state == "queued":
             self.admission.release(ticket, now, sent=False)
             self.fair.discard(ticket)
-            ticket.waits = self.reasons.queued(ticket.tenant, ticket.eligible_since, now, ticket.waits)
+            self.reasons.queued(ticket, self.accounts.sent, now)
             for headroom in self._headrooms:
                 headroom.unqueued(ticket.tenant)
             # the head may have been in somebody's way
             self._quiet_until = -math.inf
         elif ticket.state == "waiting":
             self._retries.forget()
-            ticket.waits = self.reasons.between_attempts(ticket.eligible_since, now, ticket.waits)
+            self.reasons.between_attempts(ticket, now)
         self._finish(ticket)
 
     # A live call tells
@@ -278,8 +285,11 @@ class Dispatcher:
     ) -> RetryAt | GiveUp | None:
         """Settles an ended attempt everywhere. None: the call has its reply; otherwise what follows its failure."""
         error = outcome if isinstance(outcome, ModelError) else None
-        booked = self._booking.ended(ticket, attempt, outcome, now)
-        self.pace.ended(ticket.tenant, booked.service, now)
+        service = self._booking.ended(ticket, attempt, outcome, now).service
+        if service > 0.0:
+            ticket.account.ended(service)
+            self.accounts.everybody.ended(service)
+            self.pace.ended(service, now)
         probed_after = None if error is None else ticket.endpoint.breaker.probed_after(sent=ticket.started)
         ticket.endpoint.ended(ticket, error, now)
         self._quiet_until = -math.inf
@@ -366,11 +376,6 @@ class Dispatcher:
         """In how many seconds that call is looked at again at the latest; None if only an answer can free it."""
         until = min(self._quiet_until, self._parking.next())
         return max(0.0, until - now) if until < math.inf and len(self.fair) else None
-
-    @property
-    def services(self) -> Mapping[str, float]:
-        """What each tenant's calls have cost so far, in weighted tokens: never less than before."""
-        return self._booking.services
 
     @property
     def retrying(self) -> int:

@@ -5,9 +5,8 @@ could go at all. Time without a queue says nothing of how fast one would drain, 
 every endpoint was broken or told to wait: what is asked for is the pace of a queue that moves. Sums are kept as of now
 and as of up to a minute ago, in steps of five seconds, so the rate is that of the last minute with a queue.
 
-Service is in weighted tokens as it was booked in the end, so neither the rate nor a backlog (calls times what the
-tenant's calls cost lately) hangs on predictions. Calls that failed before any work have brought no queue forward, and
-do not count.
+Service is in weighted tokens as it was booked in the end, so that no prediction has a part in it. Calls that failed
+before any work have brought no queue forward, and do not count.
 
 Known limits: a backend whose calls take longer than it has had a queue has answered nothing yet, so there is no rate;
 and just after a burst was let go at once the rate is above what can last.
@@ -21,17 +20,11 @@ STEPS: Final = 12
 MEASURED_AFTER: Final = 1.0
 """Seconds of a moving queue before there is a rate."""
 
-MEMORY: Final = 16
-"""A tenant's mean cost is that of about so many calls."""
-
-NAMES: Final = 4096
-"""Tenants whose mean cost is known."""
-
 
 class Pace:
     """The rate of one backend. Times are on the owner's clock, service in weighted tokens."""
 
-    __slots__ = ("_mean", "_means", "_moving", "_next", "_past", "_service", "_since", "_time")
+    __slots__ = ("_moving", "_next", "_past", "_service", "_since", "_time")
 
     def __init__(self, now: float) -> None:
         self._service = 0.0
@@ -40,8 +33,6 @@ class Pace:
         self._since = now
         self._past: deque[tuple[float, float]] = deque([(0.0, 0.0)], maxlen=STEPS + 1)
         self._next = now + STEP
-        self._means: dict[str, float] = {}
-        self._mean = 0.0
 
     def waits(self, moving: bool, now: float) -> None:
         """A look has found that calls wait, and that some endpoint sends calls; or that none waits, or none sends."""
@@ -51,21 +42,12 @@ class Pace:
             self._moving = moving
             self._since = now
 
-    def ended(self, tenant: str, service: float, now: float) -> None:
+    def ended(self, service: float, now: float) -> None:
         """An attempt has ended and cost so much."""
-        if service <= 0.0:
-            return
         if now >= self._next:
             self._step(now)
         if self._moving:
             self._service += service
-        means = self._means
-        mean = means.get(tenant)
-        if mean is None:
-            self._meet(tenant, service)
-        else:
-            means[tenant] = mean + (service - mean) / MEMORY
-        self._mean += (service - self._mean) / MEMORY
 
     def per_second(self, now: float) -> float | None:
         """Service per second while a queue moves; None while nobody knows."""
@@ -73,10 +55,6 @@ class Pace:
         time = self._moved(now) - time
         service = self._service - service
         return service / time if time >= MEASURED_AFTER and service > 0.0 else None
-
-    def cost(self, tenant: str) -> float:
-        """What a call of the tenant costs lately; what anybody's does where the tenant has had none answered."""
-        return self._means.get(tenant, self._mean)
 
     def _moved(self, now: float) -> float:
         return self._time + (now - self._since if self._moving else 0.0)
@@ -87,15 +65,6 @@ class Pace:
         # a step in which no queue moved has nothing to say, and must not push out those that have
         if moved > self._past[-1][1]:
             self._past.append((self._service, moved))
-
-    def _meet(self, tenant: str, service: float) -> None:
-        means = self._means
-        if len(means) >= NAMES:
-            for name in list(means)[: NAMES // 2]:
-                del means[name]
-        means[tenant] = service
-        if not self._mean:
-            self._mean = service
 
     def __repr__(self) -> str:
         return f"<Pace {self._service:.0f} in {self._time:.1f} s, {'moving' if self._moving else 'at rest'}>"

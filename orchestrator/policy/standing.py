@@ -79,7 +79,7 @@ def _backlog(policy: "Dispatcher", queued: Queued, now: float) -> Backlog:
     return Backlog(
         priority=queued.priority,
         calls=queued.calls,
-        cost=max(policy.pace.cost(queued.tenant), 1e-9),
+        cost=max(policy.accounts.cost(queued.tenant), 1e-9),
         weight=queued.weight,
         counter=queued.counter,
         own_wait=wait,

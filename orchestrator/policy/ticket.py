@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from agents.port import Priority
 
 if TYPE_CHECKING:
+    from orchestrator.policy.accounts import Account
     from orchestrator.policy.limits import Lease
     from orchestrator.policy.run_table import RunState
 
@@ -22,7 +23,9 @@ class Ticket:
     """One call in the policy's hands. Amounts are in tokens, times on the owner's clock in seconds."""
 
     __slots__ = (
+        "account",
         "agent",
+        "all_before",
         "arrived",
         "attempts",
         "bytes",
@@ -43,6 +46,7 @@ class Ticket:
         "max_output",
         "memory",
         "output",
+        "own_before",
         "passed",
         "priority",
         "queue_node",
@@ -61,6 +65,11 @@ class Ticket:
         "whole_input",
         "whole_output",
     )
+
+    # from when it is queued: its tenant's account, and what had been sent to the tenant and to everybody by then
+    account: "Account"
+    own_before: float
+    all_before: float
 
     def __init__(
         self,

@@ -1,91 +1,115 @@
 """What a call waited for, and for how long: told afterwards, from a record of what held whoever was next.
 
-While calls queue, something holds the one that would go next: a limit, a breaker, a `retry-after`. `Holds` keeps that
-as spans of time, and adds one only when it changes. A call that starts, or ends unsent, after more than `MOMENT` looks
-up its own wait in it:
+While calls queue, something holds the one that would go next: a limit, a breaker, a `retry-after`. `Holds` records
+what, and for how long in all, whenever that changes. A call that starts, or ends unsent, after more than `MOMENT` gets
+its wait told in parts that add up to the whole:
 
 - while its tenant was parked: `tenant` and the name of the tenant's own limit;
-- of the rest, the spans in which something held the next call of the backend: that obstacle. Whoever stood before the
-  call only stood there because of it, so it is named for all who waited meanwhile;
-- what is left: `fair_order`, calls that went one after the other while this one had others before it;
-- between two attempts: `retry`.
+- between two attempts: `retry`;
+- in the rest of the time the next call was held, and by what is known. What closes an endpoint to everybody is named
+  as it is. But room that came free under a limit went to somebody: in part to calls of the call's own tenant, and in
+  part to those of others that had their turn before. The first part is the limit's, since the tenant would have waited
+  for as long had it been alone; the second is `fair_order`, since it was others who went. Parts are by the service
+  sent while the call waited, its own included.
 
-So the parts add up to the whole. A dispatch in the middle of a span does not end it: the next look finds the same
-obstacle at the same time, and the two spans are one again.
+So a tenant with a queue to itself waits for the limit. Of two with the same weight each waits half for the limit and
+half for the other. Night work behind a stream of urgent calls waits for the fair order, whatever limit the urgent ones
+are held by; what that is, the backend says of itself.
 
-Known limits: what held the next call need not hold this one, where a limit counts tokens and this one is small. At most
-`SPANS` are kept; what was before them counts as the oldest one.
+A dispatch does not end what holds: the look after it finds the same obstacle at the same time, or none.
+
+Known limits. Time is divided evenly: while a tenant was parked the backend is taken to have been held as in the rest
+of the call's wait. Of the record `SPANS` changes are kept; before that it gets coarser with age, each change standing
+for two, four, eight: a long wait is then divided as the average of its neighbours. Cost: O(log SPANS) for a call that
+waited, nothing for one that did not.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from itertools import islice
 from typing import Final
+
+from orchestrator.policy.endpoints import ALONE, CLOSED_OFF
+from orchestrator.policy.ticket import Ticket
 
 MOMENT: Final = 0.05
 """A wait up to this many seconds is not worth a reason."""
 
-SPANS: Final = 2048
+SPANS: Final = 512
 
 FAIR_ORDER: Final = "fair_order"
 RETRY: Final = "retry"
 TENANT_LIMIT: Final = "tenant_limit"
 """Stands for all limits of all tenants where no tenant may be named."""
 
+NOBODYS: Final = ALONE | CLOSED_OFF
+"""Obstacles that no other call's going has to do with."""
+
 Waits = dict[str, float]
 """Seconds by what held the call."""
 
 
 class Holds:
-    """What held the next call, and from when on. Times on the owner's clock, none before the last one."""
+    """What held the next call, and for how long since the beginning. Times on the owner's clock."""
 
-    __slots__ = ("_at", "_what")
+    __slots__ = ("_at", "_before", "_sums", "what")
 
     def __init__(self, now: float) -> None:
-        self._at = [now]
-        self._what = [""]
-
-    @property
-    def what(self) -> str:
+        self.what = ""
         """What holds it now, empty if nothing does."""
-        return self._what[-1]
+        self._before: str | None = None
+        self._at = [now]
+        self._sums: list[Waits] = [{}]
 
     def note(self, what: str, now: float) -> None:
         """From now on it is this, or nothing."""
-        if what == self._what[-1]:
+        if what == self.what:
             return
-        if self._at[-1] >= now and len(self._at) > 1:
-            # a span that has lasted no time was none
+        if now > self._at[-1]:
+            if len(self._at) >= SPANS:
+                self._thin()
+            self._sums.append(self._sums_now(now))
+            self._at.append(now)
+            self._before = self.what
+        elif what == self._before:
+            # what was between has lasted no time, so nothing has changed
             self._at.pop()
-            self._what.pop()
-            if what == self._what[-1]:
-                return
-        elif len(self._at) >= SPANS:
-            del self._at[: SPANS // 2], self._what[: SPANS // 2]
-        self._at.append(now)
-        self._what.append(what)
+            self._sums.pop()
+            self._before = None
+        self.what = what
 
-    def between(self, since: float, now: float) -> Iterator[tuple[str, float, float]]:
-        """What held it from `since` until `now`: obstacle (empty: none), beginning and end, without gaps."""
+    def _sums_now(self, now: float) -> Waits:
+        sums = dict(self._sums[-1])
+        sums[self.what] = sums.get(self.what, 0.0) + max(0.0, now - self._at[-1])
+        return sums
+
+    def _thin(self) -> None:
+        """Lets go of every second change in the older half."""
+        half = SPANS // 2
+        self._at[:half] = islice(self._at, 0, half, 2)
+        self._sums[:half] = islice(self._sums, 0, half, 2)
+
+    def between(self, since: float, now: float) -> Waits:
+        """For how long it was held by what (empty: nothing) from `since` until now, not before the last change."""
         index = max(bisect_right(self._at, since) - 1, 0)
-        while since < now:
-            end = self._at[index + 1] if index + 1 < len(self._at) else now
-            if end > since:
-                yield self._what[index], since, min(end, now)
-                since = end
-            index += 1
+        sums = self._sums_now(now)
+        if index + 1 == len(self._at):
+            return {self.what: now - since}
+        begin, end = self._at[index], self._at[index + 1]
+        before, after = self._sums[index], self._sums[index + 1]
+        passed = min(1.0, max(0.0, (since - begin) / (end - begin)))
+        found = {}
+        for what, total in sums.items():
+            old = before.get(what, 0.0)
+            seconds = total - old - passed * (after.get(what, 0.0) - old)
+            if seconds > 0.0:
+                found[what] = seconds
+        return found
+
+    def __len__(self) -> int:
+        return len(self._at)
 
     def __repr__(self) -> str:
-        return f"<Holds {self.what or 'nothing'} since {self._at[-1]:.3f}>"
-
-
-def parts(since: float, now: float, backend: Holds, own: Holds | None) -> Iterator[tuple[str, float]]:
-    """What a call waited for that was queued `since`: by its tenant's limits, if it has any, and its backend."""
-    for parked_by, begin, end in (("", since, now),) if own is None else own.between(since, now):
-        if parked_by:
-            yield f"tenant {parked_by}", end - begin
-        else:
-            for what, first, last in backend.between(begin, end):
-                yield what or FAIR_ORDER, last - first
+        return f"<Holds {self.what or 'nothing'} after {len(self._at) - 1} changes>"
 
 
 class Reasons:
@@ -114,27 +138,49 @@ class Reasons:
         if own is not None:
             own.note("", now)
 
-    def queued(self, tenant: str, since: float, now: float, waits: Waits | None) -> Waits | None:
-        """What a call waited for that leaves the queue now, added to its earlier `waits`; None for a moment's wait."""
-        if now - since <= MOMENT:
-            return waits
-        waits = {} if waits is None else waits
-        for what, seconds in parts(since, now, self.backend, self._own.get(tenant)):
-            self._add(waits, what, seconds)
-        return waits
+    def queued(self, ticket: Ticket, sent: float, now: float) -> None:
+        """Adds to a call's `waits` what it waited for in the queue that it leaves now; `sent` is all that was sent to
+        the backend so far, the call included if it goes."""
+        since = ticket.eligible_since
+        whole = now - since
+        if whole <= MOMENT:
+            return
+        waits = {} if ticket.waits is None else ticket.waits
+        left = whole
+        own = self._own.get(ticket.tenant)
+        if own is not None:
+            for limit, seconds in own.between(since, now).items():
+                if limit:
+                    self._add(waits, f"tenant {limit}", TENANT_LIMIT, seconds)
+                    left -= seconds
+        others = self._others_part(ticket, sent)
+        for what, seconds in self.backend.between(since, now).items():
+            seconds *= left / whole
+            theirs = 0.0 if what in NOBODYS else seconds * others if what else seconds
+            self._add(waits, what, what, seconds - theirs)
+            self._add(waits, FAIR_ORDER, FAIR_ORDER, theirs)
+        ticket.waits = waits
 
-    def between_attempts(self, since: float, now: float, waits: Waits | None) -> Waits | None:
-        """The same for one that waited for its next attempt."""
-        if now - since <= MOMENT:
-            return waits
-        waits = {} if waits is None else waits
-        self._add(waits, RETRY, now - since)
-        return waits
+    @staticmethod
+    def _others_part(ticket: Ticket, sent: float) -> float:
+        """The part of what was sent while the call waited that went to other tenants."""
+        everybody = sent - ticket.all_before
+        if everybody <= 0.0:
+            return 0.0
+        return min(1.0, max(0.0, 1.0 - (ticket.account.sent - ticket.own_before) / everybody))
 
-    def _add(self, waits: Waits, what: str, seconds: float) -> None:
-        waits[what] = waits.get(what, 0.0) + seconds
-        name = TENANT_LIMIT if what.startswith("tenant ") else what
-        self.held_seconds[name] = self.held_seconds.get(name, 0.0) + seconds
+    def between_attempts(self, ticket: Ticket, now: float) -> None:
+        """Adds to a call's `waits` that it waited for its next attempt since `eligible_since`."""
+        seconds = now - ticket.eligible_since
+        if seconds > MOMENT:
+            if ticket.waits is None:
+                ticket.waits = {}
+            self._add(ticket.waits, RETRY, RETRY, seconds)
+
+    def _add(self, waits: Waits, what: str, name: str, seconds: float) -> None:
+        if seconds > 0.0:
+            waits[what] = waits.get(what, 0.0) + seconds
+            self.held_seconds[name] = self.held_seconds.get(name, 0.0) + seconds
 
     def __repr__(self) -> str:
         return f"<Reasons {self.backend!r} parked={sum(bool(own.what) for own in self._own.values())}>"

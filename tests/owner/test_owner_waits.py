@@ -88,3 +88,16 @@ async def test_the_time_between_attempts_is_told(autojump_clock: trio.testing.Mo
     await played(seen, faults=(FaultRule(fault="status", status=503, nth=(1,)),))
     (waits,) = ended(seen)
     assert waits["retry"] > 0.05
+
+
+async def test_two_tenants_wait_for_the_limit_and_for_each_other(autojump_clock: trio.testing.MockClock) -> None:
+    """Of two tenants behind one slot each waits about half for it and half for the other's turns."""
+    seen: list[Transition] = []
+    await played(seen, tenants=("blue", "red"), each=20, slots=1)
+    for tenant in ("blue", "red"):
+        last = max(ended(seen, tenant), key=lambda waits: sum(waits.values()))
+        assert set(last) == {"calls in flight", "fair_order"}
+        assert last["fair_order"] / sum(last.values()) == pytest.approx(0.5, abs=0.1)
+    for one in seen:
+        if one.kind == "finished" and one.waited > 0.05:
+            assert sum(seconds for _, seconds in one.waits) == pytest.approx(one.waited)

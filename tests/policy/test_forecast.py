@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.policy.forecast import Backlog, Expected, forecast
-from orchestrator.policy.pace import NAMES, STEP, STEPS, Pace
+from orchestrator.policy.pace import STEP, STEPS, Pace
 
 backlogs = st.lists(
     st.builds(
@@ -83,15 +83,15 @@ def test_a_rate_is_that_of_the_time_in_which_a_queue_moves() -> None:
     """Calls that nobody waited behind, and times without a queue or with nothing open, leave the rate as it is."""
     pace = Pace(0.0)
     for second in range(10):
-        pace.ended("a", 100.0, float(second))
+        pace.ended(100.0, float(second))
     assert pace.per_second(10.0) is None
     pace.waits(True, 10.0)
     assert pace.per_second(11.5) is None, "nothing was answered yet"
     for second in range(11, 31):
-        pace.ended("a", 100.0, float(second))
+        pace.ended(100.0, float(second))
     assert pace.per_second(30.0) == pytest.approx(100.0)
     pace.waits(False, 30.0)
-    pace.ended("a", 1e6, 500.0)
+    pace.ended(1e6, 500.0)
     pace.waits(True, 600.0)
     assert pace.per_second(600.0) == pytest.approx(100.0)
 
@@ -101,15 +101,6 @@ def test_a_rate_follows_within_a_minute() -> None:
     pace = Pace(0.0)
     pace.waits(True, 0.0)
     for second in range(300):
-        pace.ended("a", 100.0 if second < 200 else 10.0, float(second))
+        pace.ended(100.0 if second < 200 else 10.0, float(second))
     assert pace.per_second(300.0) == pytest.approx(10.0, rel=0.1)
     assert pace.per_second(300.0 + STEP * STEPS) == pytest.approx(5.0, rel=0.15)
-
-
-def test_a_flood_of_names_leaves_a_bounded_memory() -> None:
-    """Of a hundred thousand invented tenants a few thousand are remembered; the others count as everybody's mean."""
-    pace = Pace(0.0)
-    for number in range(100_000):
-        pace.ended(f"name-{number}", 7.0, number / 1000)
-    assert len(pace._means) <= NAMES
-    assert pace.cost("name-0") == pytest.approx(7.0)

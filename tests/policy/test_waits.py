@@ -4,100 +4,208 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.policy.waits import FAIR_ORDER, MOMENT, SPANS, Holds, Reasons, most_first
+from orchestrator.policy.accounts import NAMES, OTHERS, Accounts
+from orchestrator.policy.ticket import Ticket
+from orchestrator.policy.waits import FAIR_ORDER, MOMENT, RETRY, SPANS, TENANT_LIMIT, Holds, Reasons, most_first
 
 OBSTACLES = st.sampled_from(["", "requests/min", "calls in flight", "breaker"])
 STEPS = st.lists(st.tuples(st.integers(0, 3), OBSTACLES), max_size=40)
 """Whole seconds from one change to the next, so that sums are exact."""
 
 
-def noted(steps: list[tuple[int, str]]) -> tuple[Holds, list[str], int]:
-    """Holds that were told these steps, what held in each second, and when they end."""
+class Queue:
+    """Reasons with the accounts they need, and a clock."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.reasons = Reasons(0.0)
+        self.accounts = Accounts()
+
+    def join(self, tenant: str) -> Ticket:
+        ticket = Ticket(seq=0, tenant=tenant, arrived=self.now)
+        ticket.account = self.accounts.of(tenant)
+        ticket.own_before, ticket.all_before = ticket.account.sent, self.accounts.sent
+        ticket.eligible_since = self.now
+        return ticket
+
+    def send(self, tenant: str, service: float = 1.0) -> None:
+        self.accounts.of(tenant).sent += service
+        self.accounts.sent += service
+
+    def leave(self, ticket: Ticket) -> dict[str, float]:
+        self.reasons.queued(ticket, self.accounts.sent, self.now)
+        return ticket.waits or {}
+
+
+@given(STEPS, st.data())
+def test_any_span_is_what_each_of_its_seconds_was(steps: list[tuple[int, str]], data: st.DataObject) -> None:
+    """Told from any time on, the sums are those of the seconds in which each obstacle held."""
     holds, seconds, now, what = Holds(0.0), list[str](), 0, ""
     for later, then in steps:
         seconds += [what] * later
         now += later
         what = then
         holds.note(what, float(now))
-    return holds, [*seconds, *[what] * 5], now + 5
+    seconds += [what] * 5
+    since = data.draw(st.integers(0, now + 4))
+    told = holds.between(float(since), float(now + 5))
+    wanted = {name: seconds[since:].count(name) for name in set(seconds[since:])}
+    assert told == pytest.approx(wanted)
 
 
-@given(STEPS, st.data())
-def test_any_span_is_what_each_of_its_seconds_was(steps: list[tuple[int, str]], data: st.DataObject) -> None:
-    """The parts of any span have no gaps, and say of each second what held then."""
-    holds, seconds, end = noted(steps)
-    since = data.draw(st.integers(0, end))
-    until = data.draw(st.integers(since, end))
-    at, said = float(since), list[str]()
-    for what, begin, last in holds.between(float(since), float(until)):
-        assert begin == at < last
-        said += [what] * int(last - begin)
-        at = last
-    assert at == float(until) or since == until
-    assert said == seconds[since:until]
+events = st.lists(
+    st.tuples(
+        st.floats(0.0, 3.0),
+        st.one_of(
+            st.tuples(st.just("holds"), OBSTACLES),
+            st.tuples(st.just("parked"), st.sampled_from(["tokens/min", "requests/min", ""])),
+            st.tuples(st.just("sent"), st.sampled_from(["blue", "red"])),
+            st.tuples(st.just("join"), st.sampled_from(["blue", "red"])),
+            st.tuples(st.just("retry"), st.just("")),
+        ),
+    ),
+    max_size=60,
+)
 
 
-@given(STEPS, st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["", "tokens/min"])), max_size=20))
-def test_the_parts_of_a_wait_are_the_whole_of_it(steps: list[tuple[int, str]], parked: list[tuple[int, str]]) -> None:
-    """Whatever held the backend, and however often the tenant was parked, the parts add up to the wait."""
-    reasons = Reasons(0.0)
-    now = 0.0
-    for later, what in steps:
-        now += later
-        reasons.backend.note(what, now)
-    at = 0.0
-    for later, limit in parked:
-        at += later
-        reasons.parked("blue", limit, at) if limit else reasons.released("blue", at)
-    now = max(now, at) + 1.0
-    waits = reasons.queued("blue", 0.0, now, None)
-    assert waits is not None
-    assert sum(waits.values()) == pytest.approx(now)
-    assert sum(reasons.held_seconds.values()) == pytest.approx(now)
-    assert not any("blue" in name for name in reasons.held_seconds)
+@given(events)
+def test_the_parts_of_a_wait_are_the_whole_of_it(steps: list[tuple[float, tuple[str, str]]]) -> None:
+    """Whatever happens in whatever order, each call's parts add up to its wait, and all of them to the sums kept."""
+    queue, waiting, total = Queue(), [], 0.0
+    for later, (what, name) in steps:
+        queue.now += later
+        if what == "holds":
+            queue.reasons.backend.note(name, queue.now)
+        elif what == "parked":
+            if name:
+                queue.reasons.parked("blue", name, queue.now)
+            else:
+                queue.reasons.released("blue", queue.now)
+        elif what == "sent":
+            queue.send(name)
+        elif what == "join":
+            waiting.append(queue.join(name))
+        elif waiting:
+            # as many attempts as one likes, and what is between them
+            ticket = waiting[-1]
+            queue.leave(ticket)
+            ticket.eligible_since = queue.now
+            queue.now += 1.0
+            queue.reasons.between_attempts(ticket, queue.now)
+            ticket.eligible_since = queue.now
+            ticket.own_before, ticket.all_before = ticket.account.sent, queue.accounts.sent
+    for ticket in waiting:
+        queue.leave(ticket)
+        waited = sum((ticket.waits or {}).values())
+        # a moment in each of the attempts of this many steps counts as none
+        assert waited == pytest.approx(queue.now - ticket.arrived, abs=1e-6 + MOMENT * len(steps))
+        assert all(seconds > 0.0 for seconds in (ticket.waits or {}).values())
+        total += waited
+    assert sum(queue.reasons.held_seconds.values()) == pytest.approx(total)
+    assert not any("blue" in name for name in queue.reasons.held_seconds)
+
+
+def test_room_that_others_got_was_their_turn() -> None:
+    """Of a wait under a limit the part in which others were sent is the order's, the own tenant's part the limit's."""
+    queue = Queue()
+    queue.reasons.backend.note("requests/min", 0.0)
+    blue, red, alone = queue.join("blue"), queue.join("red"), queue.join("green")
+    queue.now = 10.0
+    for _ in range(3):
+        queue.send("blue")
+    queue.send("red")
+    assert queue.leave(blue) == pytest.approx({"requests/min": 7.5, FAIR_ORDER: 2.5})
+    assert queue.leave(red) == pytest.approx({"requests/min": 2.5, FAIR_ORDER: 7.5})
+    assert queue.leave(alone) == pytest.approx({FAIR_ORDER: 10.0})
+
+
+def test_a_tenant_alone_waits_for_the_limit() -> None:
+    """Where only the call's own tenant was sent, or nobody, the limit has the whole wait."""
+    queue = Queue()
+    queue.reasons.backend.note("calls in flight", 0.0)
+    first, second = queue.join("blue"), queue.join("blue")
+    queue.now = 4.0
+    assert queue.leave(first) == {"calls in flight": 4.0}
+    queue.send("blue")
+    assert queue.leave(second) == {"calls in flight": 4.0}
+
+
+def test_an_outage_is_nobodys_turn() -> None:
+    """A broken endpoint has the time for which it was broken, whoever goes first once it is back."""
+    queue = Queue()
+    queue.reasons.backend.note("breaker", 0.0)
+    ticket = queue.join("blue")
+    queue.now = 60.0
+    queue.send("red")
+    assert queue.leave(ticket) == {"breaker": 60.0}
 
 
 def test_a_tenants_own_limit_goes_before_the_backends() -> None:
-    """While a tenant is parked its own limit held it, whatever held the others; before and after it was theirs."""
-    reasons = Reasons(0.0)
-    reasons.backend.note("requests/min", 1.0)
-    reasons.parked("blue", "tokens/min", 2.0)
-    reasons.released("blue", 5.0)
-    assert reasons.queued("blue", 0.0, 7.0, None) == {FAIR_ORDER: 1.0, "requests/min": 3.0, "tenant tokens/min": 3.0}
-    assert reasons.queued("red", 0.0, 7.0, None) == {FAIR_ORDER: 1.0, "requests/min": 6.0}
+    """While a tenant is parked its own limit held it; the rest is divided as the backend was held all the while."""
+    queue = Queue()
+    blue, red = queue.join("blue"), queue.join("red")
+    queue.reasons.backend.note("requests/min", 2.0)
+    queue.reasons.parked("blue", "tokens/min", 4.0)
+    queue.reasons.released("blue", 8.0)
+    queue.now = 8.0
+    assert queue.leave(blue) == pytest.approx({FAIR_ORDER: 1.0, "requests/min": 3.0, "tenant tokens/min": 4.0})
+    assert queue.leave(red) == pytest.approx({FAIR_ORDER: 2.0, "requests/min": 6.0})
+    assert queue.reasons.held_seconds[TENANT_LIMIT] == 4.0
 
 
 def test_a_dispatch_in_the_middle_does_not_end_what_holds() -> None:
-    """A limit that lets one call go and holds the next at the same time has held all the while, in one span."""
+    """A limit that is found to hold again and again has held all the while, as one change."""
     holds = Holds(0.0)
     for second in range(1, 100_000):
         holds.note("", float(second))
         holds.note("requests/min", float(second))
-    assert [what for what, _, _ in holds.between(0.0, 100_000.0)] == ["", "requests/min"]
+    assert len(holds) == 2
+    assert holds.between(0.0, 100_000.0) == {"": 1.0, "requests/min": 99_999.0}
 
 
-def test_what_is_remembered_is_bounded() -> None:
-    """After any number of changes at most `SPANS` are kept, and a wait from before them is still told whole."""
-    holds = Holds(0.0)
-    for second in range(1, 10 * SPANS):
+def test_what_is_remembered_is_bounded_and_gets_coarse_with_age() -> None:
+    """After any number of changes at most `SPANS` are kept; a long wait is told whole, and about as it was."""
+    holds, end = Holds(0.0), 50 * SPANS
+    for second in range(1, end):
         holds.note("breaker" if second % 2 else "", float(second))
-    told = list(holds.between(0.0, 10.0 * SPANS))
-    assert len(told) <= SPANS + 1
-    assert told[0][1] == 0.0
-    assert told[-1][2] == 10.0 * SPANS
+        assert len(holds) <= SPANS
+    for waited in (0.5, 3.0, 100.0, end / 2 + 0.25, end / 1):
+        told = holds.between(end - waited, float(end))
+        assert sum(told.values()) == pytest.approx(waited)
+    half = holds.between(end / 2 + 0.25, float(end))
+    assert half["breaker"] == pytest.approx(end / 4, rel=0.01)
 
 
 def test_a_moment_has_no_reason() -> None:
     """A call that goes at once costs nothing, and says nothing."""
-    assert Reasons(0.0).queued("blue", 5.0, 5.0 + MOMENT, None) is None
-    assert most_first(None) == ()
+    queue = Queue()
+    ticket = queue.join("blue")
+    queue.now = MOMENT
+    assert queue.leave(ticket) == {}
+    assert most_first(ticket.waits) == ()
 
 
 def test_attempts_add_up() -> None:
     """Waits of several attempts and those between them are told together, most first."""
-    reasons = Reasons(0.0)
-    reasons.backend.note("breaker", 0.0)
-    waits = reasons.queued("blue", 0.0, 2.0, None)
-    waits = reasons.between_attempts(2.0, 7.0, waits)
-    waits = reasons.queued("blue", 7.0, 8.0, waits)
-    assert most_first(waits) == (("retry", 5.0), ("breaker", 3.0))
+    queue = Queue()
+    queue.reasons.backend.note("breaker", 0.0)
+    ticket = queue.join("blue")
+    queue.now = 2.0
+    queue.leave(ticket)
+    ticket.eligible_since, queue.now = 2.0, 7.0
+    queue.reasons.between_attempts(ticket, queue.now)
+    ticket.eligible_since, queue.now = 7.0, 8.0
+    queue.leave(ticket)
+    assert most_first(ticket.waits) == ((RETRY, 5.0), ("breaker", 3.0))
+
+
+def test_a_flood_of_names_leaves_few_accounts() -> None:
+    """Of a hundred thousand invented tenants those that came first have accounts; the others share one, in all."""
+    accounts = Accounts()
+    for number in range(100_000):
+        accounts.of(f"name-{number}").ended(1.0)
+    assert len(accounts.services()) == NAMES + 1
+    assert accounts.services()[OTHERS] == 100_000 - NAMES
+    assert accounts.cost("name-0") == 1.0
+    accounts.everybody.ended(3.0)
+    assert accounts.cost("a stranger") == 3.0
