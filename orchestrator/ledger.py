@@ -14,6 +14,7 @@ call that went on to another backend has a row for each of them.
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+import msgspec
 import trio
 from msgspec.structs import replace
 
@@ -113,6 +114,7 @@ class LedgerHook:
                     unknown_micro_dollars=0 if held is None else held.micro_dollars,
                     held_input=transition.input,
                     held_output=transition.output,
+                    waits=_json(transition.waits),
                 ),
             )
         )
@@ -155,6 +157,7 @@ class LedgerHook:
                     unknown_micro_dollars=unknown.micro_dollars,
                     held_input=transition.input,
                     held_output=transition.output,
+                    waits=_json(transition.waits),
                 ),
             )
         )
@@ -178,6 +181,13 @@ class LedgerHook:
             self._offset = self._wall() - self._now()
             self._measured = at
         return at + self._offset
+
+
+def _json(waits: Sequence[tuple[str, float]]) -> str:
+    """Seconds to the millisecond; nothing for nothing."""
+    if not waits:
+        return ""
+    return msgspec.json.encode({what: round(seconds, 3) for what, seconds in waits}).decode()
 
 
 class _Out:

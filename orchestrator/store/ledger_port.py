@@ -16,7 +16,8 @@ class CallRow(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     since the epoch; `waited` and `held_by` are what it waited for, `sent` when its last attempt went out (0: none did).
     Tokens are None where the provider did not say, and 0 where it certainly did no work; `unknown_*` were reserved for
     the call and may have been used. `held_*` is what limits counted for it while nothing was known: upper bounds of one
-    attempt. `retried` is how many attempts failed before the last one.
+    attempt. `retried` is how many attempts failed before the last one. `waits` says for how long the call waited for
+    what (`Transition.waits`), as a JSON object of seconds; empty where it went at once.
     """
 
     key: str
@@ -44,6 +45,7 @@ class CallRow(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     unknown_micro_dollars: int = 0
     held_input: int = 0
     held_output: int = 0
+    waits: str = ""
 
 
 class SpentRow(Struct, frozen=True, kw_only=True):
@@ -81,6 +83,19 @@ class SentRow(Struct, frozen=True, kw_only=True):
     output: int = 0
     held_input: int = 0
     held_output: int = 0
+
+
+class WentRow(Struct, frozen=True, kw_only=True):
+    """Calls of one tenant, priority and job that went out at one backend in some time; `own` are those of the run that
+    was named. `tokens` are input and output as reported, or as held where nothing was.
+    """
+
+    tenant: str
+    priority: int
+    job: str
+    own: bool
+    calls: int
+    tokens: int
 
 
 class Ledger(Protocol):
@@ -123,4 +138,8 @@ class Ledger(Protocol):
         self, *, run: str = "", key: str = "", tenant: str = "", since: float = 0.0, size: int = PAGE
     ) -> list[CallRow]:
         """Calls in the order of their arrival, the oldest first; empty filters match all."""
+        ...
+
+    async def went(self, backend: str, since: float, until: float, *, run: str = "") -> list[WentRow]:
+        """What went out at a backend from one time until another, each call by its last attempt; most calls first."""
         ...

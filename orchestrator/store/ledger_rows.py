@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, TypeVar
 from msgspec.structs import astuple
 
 from orchestrator.store.errors import StoreAway, StoreError, StoreFull, StoreLocked
-from orchestrator.store.ledger_port import CallRow
+from orchestrator.store.ledger_port import CallRow, WentRow
 
 T = TypeVar("T")
 
@@ -48,6 +48,12 @@ def input_counted(row: CallRow) -> int:
 def output_counted(row: CallRow) -> int:
     """The output as reported, or as held where nothing was."""
     return row.held_output if row.output is None else row.output
+
+
+def went_row(values: Sequence[Any]) -> WentRow:
+    """A row of `Ledger.went` from its columns."""
+    tenant, priority, job, own, calls, tokens = values
+    return WentRow(tenant=tenant, priority=priority, job=job, own=bool(own), calls=calls, tokens=tokens)
 
 
 def fit_to_keep(row: CallRow) -> tuple[Any, ...]:

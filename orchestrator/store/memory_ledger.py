@@ -6,8 +6,8 @@ from typing import Final
 import trio
 from msgspec.structs import replace
 
-from orchestrator.store.ledger_port import PAGE, CallRow, SentRow, SpentRow
-from orchestrator.store.ledger_rows import LOST, day_of, input_counted, known_tokens, output_counted, slot_of
+from orchestrator.store.ledger_port import PAGE, CallRow, SentRow, SpentRow, WentRow
+from orchestrator.store.ledger_rows import LOST, day_of, input_counted, known_tokens, output_counted, slot_of, went_row
 
 MOST_ROWS: Final = 200_000
 """Calls that it remembers; then the oldest that have ended are let go. What they came to stays."""
@@ -76,6 +76,18 @@ class MemoryLedger:
             and (not tenant or row.tenant == tenant)
         ]
         return sorted(found, key=lambda row: (row.arrived, row.key))[:size]
+
+    async def went(self, backend: str, since: float, until: float, *, run: str = "") -> list[WentRow]:
+        await trio.lowlevel.checkpoint()
+        sums: dict[tuple[str, int, str, bool], WentRow] = {}
+        for row in self._calls.values():
+            if row.backend != backend or not row.sent or not since <= row.sent < until:
+                continue
+            key = row.tenant, row.priority, row.job, row.run == run != ""
+            known = sums.get(key) or went_row((*key, 0, 0))
+            tokens = known.tokens + input_counted(row) + output_counted(row)
+            sums[key] = replace(known, calls=known.calls + 1, tokens=tokens)
+        return [sums[key] for key in sorted(sums, key=lambda key: (-sums[key].calls, key))]
 
     def prune(self, before: float) -> int:
         """Forgets calls that ended before a time; what they came to stays. How many there were."""

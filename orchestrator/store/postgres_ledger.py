@@ -8,11 +8,13 @@ ended. Rows go to the server as arrays, a statement for a batch, whatever its si
 from collections.abc import Sequence
 from typing import Any, Final
 
-from orchestrator.store.ledger_port import PAGE, CallRow, SentRow, SpentRow
-from orchestrator.store.ledger_rows import COLUMNS, LOST, Database, DatabaseLedger, fit_to_keep
+from orchestrator.store.ledger_port import PAGE, CallRow, SentRow, SpentRow, WentRow
+from orchestrator.store.ledger_rows import COLUMNS, LOST, Database, DatabaseLedger, fit_to_keep, went_row
 
 _TYPES: Final = {
-    **dict.fromkeys(("key", "tenant", "job", "run", "backend", "endpoint", "model", "outcome", "held_by"), "text"),
+    **dict.fromkeys(
+        ("key", "tenant", "job", "run", "backend", "endpoint", "model", "outcome", "held_by", "waits"), "text"
+    ),
     **dict.fromkeys(("arrived", "sent", "first_token", "ended", "waited"), "float8"),
 }
 _MAY_BE_UNKNOWN: Final = frozenset(
@@ -104,11 +106,23 @@ GROUP BY backend, endpoint, tenant, at ORDER BY backend, endpoint, tenant, at
 """
 
 
+_WENT: Final = """
+SELECT tenant, priority, job, run = %(run)s AND run <> '' AS own, count(*)::int8 AS calls,
+       sum(CASE WHEN input IS NULL THEN held_input ELSE input + coalesce(cached, 0) + coalesce(cache_write, 0) END
+           + coalesce(output, held_output))::int8
+FROM calls WHERE sent > 0 AND sent >= %(since)s AND sent < %(until)s AND backend = %(backend)s
+GROUP BY tenant, priority, job, own ORDER BY calls DESC, tenant, priority, job, own
+"""
+
+
 def make_ledger_tables(connection: Any) -> None:
     """Makes the ledger's tables where they are not there yet; inside of whatever transaction there is."""
     (there,) = connection.execute("SELECT to_regclass('calls') IS NOT NULL").fetchone()
     if not there:
         connection.execute(_TABLES)
+        return
+    # made by a release before calls said what they waited for, perhaps
+    connection.execute("ALTER TABLE calls ADD COLUMN IF NOT EXISTS waits text COLLATE \"C\" NOT NULL DEFAULT ''")
 
 
 def prune_calls(connection: Any, before: float) -> int:
@@ -147,6 +161,10 @@ class PostgresLedger(DatabaseLedger):
         query = f"SELECT {', '.join(COLUMNS)} FROM calls WHERE {where} ORDER BY arrived, key LIMIT %(size)s"
         rows = await self._all(query, {"since": since, "size": size, **wanted})
         return [CallRow(**dict(zip(COLUMNS, row, strict=True))) for row in rows]
+
+    async def went(self, backend: str, since: float, until: float, *, run: str = "") -> list[WentRow]:
+        rows = await self._all(_WENT, {"backend": backend, "since": since, "until": until, "run": run})
+        return [went_row(row) for row in rows]
 
     async def _all(self, query: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = await self._database.query(

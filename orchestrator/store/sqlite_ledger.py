@@ -8,8 +8,8 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any, Final
 
-from orchestrator.store.ledger_port import PAGE, CallRow, SentRow, SpentRow
-from orchestrator.store.ledger_rows import COLUMNS, LOST, Database, DatabaseLedger, fit_to_keep
+from orchestrator.store.ledger_port import PAGE, CallRow, SentRow, SpentRow, WentRow
+from orchestrator.store.ledger_rows import COLUMNS, LOST, Database, DatabaseLedger, fit_to_keep, went_row
 from orchestrator.store.sqlite_insert import insert
 
 
@@ -34,7 +34,7 @@ CREATE TABLE IF NOT EXISTS calls (
     first_token REAL, ended REAL, outcome TEXT NOT NULL, retried INTEGER NOT NULL, waited REAL NOT NULL,
     held_by TEXT NOT NULL, input INTEGER, cached INTEGER, cache_write INTEGER, output INTEGER, micro_dollars INTEGER,
     unknown_tokens INTEGER NOT NULL, unknown_micro_dollars INTEGER NOT NULL,
-    held_input INTEGER NOT NULL, held_output INTEGER NOT NULL
+    held_input INTEGER NOT NULL, held_output INTEGER NOT NULL, waits TEXT NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX IF NOT EXISTS calls_arrived ON calls (arrived);
 CREATE INDEX IF NOT EXISTS calls_run ON calls (run) WHERE run <> '';
@@ -75,6 +75,15 @@ GROUP BY backend, endpoint, tenant, at ORDER BY backend, endpoint, tenant, at
 """
 
 
+_WENT: Final = """
+SELECT tenant, priority, job, run = :run AND run <> '' AS own, count(*) AS calls,
+       sum(CASE WHEN input IS NULL THEN held_input ELSE input + coalesce(cached, 0) + coalesce(cache_write, 0) END
+           + coalesce(output, held_output))
+FROM calls WHERE sent > 0 AND sent >= :since AND sent < :until AND backend = :backend
+GROUP BY tenant, priority, job, own ORDER BY calls DESC, tenant, priority, job, own
+"""
+
+
 def make_ledger_tables(connection: sqlite3.Connection) -> None:
     """Makes the ledger's tables where they are not there yet; inside of whatever transaction there is."""
     statement = ""
@@ -84,6 +93,9 @@ def make_ledger_tables(connection: sqlite3.Connection) -> None:
             if statement.strip(" \n;"):
                 connection.execute(statement)
             statement = ""
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(calls)")}
+    if "waits" not in columns:  # made by a release before calls said what they waited for
+        connection.execute("ALTER TABLE calls ADD COLUMN waits TEXT NOT NULL DEFAULT ''")
 
 
 def prune_calls(connection: sqlite3.Connection, before: float) -> int:
@@ -123,6 +135,10 @@ class SqliteLedger(DatabaseLedger):
         query = f"SELECT {', '.join(COLUMNS)} FROM calls WHERE {where} ORDER BY arrived, key LIMIT ?"
         rows = await self._all(query, [since, *(value for _, value in wanted), size])
         return [CallRow(**dict(zip(COLUMNS, row, strict=True))) for row in rows]
+
+    async def went(self, backend: str, since: float, until: float, *, run: str = "") -> list[WentRow]:
+        rows = await self._all(_WENT, {"backend": backend, "since": since, "until": until, "run": run})
+        return [went_row(row) for row in rows]
 
     async def _all(self, query: str, values: Any) -> list[tuple[Any, ...]]:
         return await self._database.query(lambda connection: connection.execute(query, values).fetchall())

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from orchestrator.store.base import Store
-from orchestrator.store.ledger_port import CallRow, Ledger, SentRow, SpentRow
+from orchestrator.store.ledger_port import CallRow, Ledger, SentRow, SpentRow, WentRow
 from orchestrator.store.memory_ledger import MemoryLedger
 from orchestrator.store.sqlite_ledger import SqliteLedger
 from tests.ledger.ledgers import NOON, DirectDatabase, ended_row, sent_row
@@ -30,6 +30,7 @@ async def test_a_row_comes_back_as_it_was_written(ledger: Ledger) -> None:
         retried=2,
         waited=1.5,
         held_by="requests/min",
+        waits='{"requests/min":1.5}',
         cache_write=3,
         unknown_tokens=4,
         unknown_micro_dollars=5,
@@ -229,3 +230,27 @@ async def test_ten_thousand_calls_at_once_are_kept(store: Store) -> None:
     (spent,) = await ledger.spent()
     assert (spent.calls, spent.unknown_tokens, ledger.lost) == (5_000, 500_000, 0)
     assert sum(row.calls for row in await ledger.sent(NOON, 1.0)) == 10_000
+
+
+async def test_what_went_meanwhile_is_added_up(ledger: Ledger) -> None:
+    """Calls of one backend in a span, from its beginning to before its end, by tenant, priority, job and whose run."""
+    ledger.write(
+        [
+            ended_row("a/1/1", tenant="web", run="a", job="j"),
+            ended_row("b/1/1", 1.0, tenant="web", run="b", job="j"),
+            sent_row("c", 2.0, tenant="batch", priority=2),
+            sent_row("late", 10.0, tenant="batch"),
+            sent_row("early", -1.0, tenant="batch"),
+            sent_row("there", 1.0, tenant="batch", backend="other"),
+            CallRow(key="unsent", tenant="batch", backend="main", arrived=NOON),
+        ]
+    )
+    await ledger.flush()
+    went = await ledger.went("main", NOON, NOON + 10, run="a")
+    assert [(row.tenant, row.priority, row.job, row.own, row.calls) for row in went] == [
+        ("batch", 2, "", False, 1),
+        ("web", 1, "j", False, 1),
+        ("web", 1, "j", True, 1),
+    ]
+    assert all(isinstance(row, WentRow) and row.tokens > 0 for row in went)
+    assert [row.own for row in await ledger.went("main", NOON, NOON + 10)] == [False, False]
