@@ -151,10 +151,12 @@ async function showState(mine, path) {
 }
 
 // What can be said without an explanation.
-function guess(one) {
+function guess(one, saying) {
   if (!one || one.ended !== null) return "It has ended.";
   if (one.state === "waiting_approval" || one.state === "waiting_input") return "It waits for people; nothing else goes on in it until they answer.";
-  return one.waits_for ? `It waits for ${holds(one.waits_for)}.` : "Nothing is known of any wait.";
+  if (saying) return "Its model is answering.";
+  if (one.waits_for) return `It waits for ${holds(one.waits_for)}.`;
+  return one.state === "waiting_model" ? "Its call is in the queue, or with the model." : "Nothing is known of any wait.";
 }
 
 async function showWhy(mine, path) {
@@ -167,6 +169,6 @@ async function showWhy(mine, path) {
     if (error.status === 404) mine.unexplained = true;
   }
   if (mine.closed) return;
-  const lines = words.length ? words : [guess(mine.view)];
+  const lines = words.length ? words : [guess(mine.view, mine.saying)];
   patch(node, lines.map((line, index) => [index, line]), ([index]) => index, () => el("p"), (item, [, line]) => text(item, plain(line)));
 }
