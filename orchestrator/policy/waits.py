@@ -89,11 +89,12 @@ class Holds:
         self._sums[:half] = islice(self._sums, 0, half, 2)
 
     def between(self, since: float, now: float) -> Waits:
-        """For how long it was held by what (empty: nothing) from `since` until now, not before the last change."""
+        """For how long it was held by what (empty: nothing) from `since`, not before it began, until now, not before
+        the last change."""
+        if since >= self._at[-1]:
+            return {self.what: now - since}
         index = max(bisect_right(self._at, since) - 1, 0)
         sums = self._sums_now(now)
-        if index + 1 == len(self._at):
-            return {self.what: now - since}
         begin, end = self._at[index], self._at[index + 1]
         before, after = self._sums[index], self._sums[index + 1]
         passed = min(1.0, max(0.0, (since - begin) / (end - begin)))
@@ -118,9 +119,10 @@ class Reasons:
     `held_seconds` is a sum for ever, by limits, `fair_order`, `retry` and `tenant_limit`.
     """
 
-    __slots__ = ("_own", "backend", "held_seconds")
+    __slots__ = ("_began", "_own", "backend", "held_seconds")
 
     def __init__(self, now: float) -> None:
+        self._began = now
         self.backend = Holds(now)
         self.held_seconds: Waits = {}
         self._own: dict[str, Holds] = {}
@@ -129,7 +131,7 @@ class Reasons:
         """A limit of the tenant's own stops it."""
         own = self._own.get(tenant)
         if own is None:
-            own = self._own[tenant] = Holds(now)
+            own = self._own[tenant] = Holds(self._began)
         own.note(limit, now)
 
     def released(self, tenant: str, now: float) -> None:
@@ -145,29 +147,30 @@ class Reasons:
         whole = now - since
         if whole <= MOMENT:
             return
-        waits = {} if ticket.waits is None else ticket.waits
-        left = whole
-        own = self._own.get(ticket.tenant)
+        if ticket.waits is None:
+            ticket.waits = {}
+        part = 1.0
+        own = self._own.get(ticket.tenant) if self._own else None
         if own is not None:
             for limit, seconds in own.between(since, now).items():
                 if limit:
-                    self._add(waits, f"tenant {limit}", TENANT_LIMIT, seconds)
-                    left -= seconds
-        others = self._others_part(ticket, sent)
-        for what, seconds in self.backend.between(since, now).items():
-            seconds *= left / whole
-            theirs = 0.0 if what in NOBODYS else seconds * others if what else seconds
-            self._add(waits, what, what, seconds - theirs)
-            self._add(waits, FAIR_ORDER, FAIR_ORDER, theirs)
-        ticket.waits = waits
-
-    @staticmethod
-    def _others_part(ticket: Ticket, sent: float) -> float:
-        """The part of what was sent while the call waited that went to other tenants."""
+                    self._add(ticket.waits, f"tenant {limit}", TENANT_LIMIT, seconds)
+                    part -= seconds / whole
         everybody = sent - ticket.all_before
-        if everybody <= 0.0:
-            return 0.0
-        return min(1.0, max(0.0, 1.0 - (ticket.account.sent - ticket.own_before) / everybody))
+        others = 1.0 - (ticket.account.sent - ticket.own_before) / everybody if everybody > 0.0 else 0.0
+        for what, seconds in self.backend.between(since, now).items():
+            self._divide(ticket.waits, what, seconds * part, others)
+
+    def _divide(self, waits: Waits, what: str, seconds: float, others: float) -> None:
+        """Adds a time in which `what` held the next call, and in which `others` got so much of what was sent."""
+        if not what:
+            self._add(waits, FAIR_ORDER, FAIR_ORDER, seconds)
+        elif others <= 0.0 or what in NOBODYS:
+            self._add(waits, what, what, seconds)
+        else:
+            theirs = min(1.0, others) * seconds
+            self._add(waits, FAIR_ORDER, FAIR_ORDER, theirs)
+            self._add(waits, what, what, seconds - theirs)
 
     def between_attempts(self, ticket: Ticket, now: float) -> None:
         """Adds to a call's `waits` that it waited for its next attempt since `eligible_since`."""
@@ -188,4 +191,13 @@ class Reasons:
 
 def most_first(waits: Waits | None) -> tuple[tuple[str, float], ...]:
     """For a transition."""
-    return () if not waits else tuple(sorted(waits.items(), key=lambda part: (-part[1], part[0])))
+    if not waits:
+        return ()
+    parts = list(waits.items())
+    if len(parts) > 1:
+        parts.sort(key=_by_seconds, reverse=True)
+    return tuple(parts)
+
+
+def _by_seconds(part: tuple[str, float]) -> float:
+    return part[1]

@@ -25,6 +25,7 @@ async def test_what_held_calls_is_summed_up(autojump_clock: trio.testing.MockClo
         assert before.held_seconds == {"fair_order": 0.0, "retry": 0.0, "tenant_limit": 0.0, "calls in flight": 0.0}
         for tenant in ("red", "red", "blue"):
             callers.start_soon(OwnerPort(owner.inbox, Flow(tenant)).call, request())
+            await trio.testing.wait_all_tasks_blocked()
         await trio.sleep(4.0)
         waiting = owner.statistics()
         assert waiting.held_by == "calls in flight"
