@@ -11,6 +11,7 @@ from orchestrator.cli import (
     cancel,
     check,
     config,
+    dashboards,
     demo,
     events,
     grant,
@@ -64,6 +65,7 @@ app.add_typer(config.app, name="config")
 app.add_typer(keys.app, name="keys")
 app.command("simulate")(simulate.simulate)
 app.command("demo")(demo.demo)
+app.command("dashboards", epilog=dashboards.EXAMPLES)(dashboards.dashboards)
 
 
 @app.command()
