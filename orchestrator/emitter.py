@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from agents.messages import Usage
 from orchestrator.policy.ticket import Ticket
-from orchestrator.policy.waits import most_first
 from orchestrator.transitions import Hook, Transition, TransitionKind, hooks_by_kind
 
 
@@ -52,7 +51,7 @@ class Emitter:
             ticket.whole_input + int(ticket.input_sigma),
             ticket.max_output,
             call.held,
-            most_first(ticket.waits) if ticket.waits and kind in ("started", "finished") else (),
+            ticket.waits,
         )
         for hook in hooks:
             hook(transition)

@@ -132,7 +132,7 @@ class Ticket:
         self.started = 0.0
         self.streamed = 0.0
         self.waited = 0.0
-        self.waits: dict[str, float] | None = None
+        self.waits: tuple[tuple[str, float], ...] = ()
         self.delivered = False
         self.held_by = ""
         # what it holds while live

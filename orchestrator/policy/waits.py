@@ -47,15 +47,20 @@ NOBODYS: Final = ALONE | CLOSED_OFF
 Waits = dict[str, float]
 """Seconds by what held the call."""
 
+Told = tuple[tuple[str, float], ...]
+"""The same as a ticket has it and a transition tells it, most first."""
+
 
 class Holds:
     """What held the next call, and for how long since the beginning. Times on the owner's clock."""
 
-    __slots__ = ("_at", "_before", "_sums", "what")
+    __slots__ = ("_at", "_before", "_sums", "changed", "what")
 
     def __init__(self, now: float) -> None:
         self.what = ""
         """What holds it now, empty if nothing does."""
+        self.changed = now
+        """Since when."""
         self._before: str | None = None
         self._at = [now]
         self._sums: list[Waits] = [{}]
@@ -75,6 +80,7 @@ class Holds:
             self._at.pop()
             self._sums.pop()
             self._before = None
+        self.changed = self._at[-1]
         self.what = what
 
     def _sums_now(self, now: float) -> Waits:
@@ -91,7 +97,7 @@ class Holds:
     def between(self, since: float, now: float) -> Waits:
         """For how long it was held by what (empty: nothing) from `since`, not before it began, until now, not before
         the last change."""
-        if since >= self._at[-1]:
+        if since >= self.changed:
             return {self.what: now - since}
         index = max(bisect_right(self._at, since) - 1, 0)
         sums = self._sums_now(now)
@@ -147,38 +153,50 @@ class Reasons:
         whole = now - since
         if whole <= MOMENT:
             return
-        if ticket.waits is None:
-            ticket.waits = {}
-        part = 1.0
+        everybody = sent - ticket.all_before
+        others = 1.0 - (ticket.account.sent - ticket.own_before) / everybody if everybody > 0.0 else 0.0
         own = self._own.get(ticket.tenant) if self._own else None
+        if own is None and since >= self.backend.changed and not ticket.waits:
+            # by far the most frequent case: the same obstacle all the while
+            ticket.waits = self._divided(self.backend.what, whole, others)
+            return
+        waits = dict(ticket.waits)
+        part = 1.0
         if own is not None:
             for limit, seconds in own.between(since, now).items():
                 if limit:
-                    self._add(ticket.waits, f"tenant {limit}", TENANT_LIMIT, seconds)
+                    self._add(waits, f"tenant {limit}", TENANT_LIMIT, seconds)
                     part -= seconds / whole
-        everybody = sent - ticket.all_before
-        others = 1.0 - (ticket.account.sent - ticket.own_before) / everybody if everybody > 0.0 else 0.0
-        for what, seconds in self.backend.between(since, now).items():
-            self._divide(ticket.waits, what, seconds * part, others)
+        for held_by, seconds in self.backend.between(since, now).items():
+            for what, share in self._divided(held_by, seconds * part, others):
+                waits[what] = waits.get(what, 0.0) + share
+        ticket.waits = most_first(waits)
 
-    def _divide(self, waits: Waits, what: str, seconds: float, others: float) -> None:
-        """Adds a time in which `what` held the next call, and in which `others` got so much of what was sent."""
+    def _divided(self, what: str, seconds: float, others: float) -> Told:
+        """The parts of a time in which `what` held the next call, and `others` got so much of what was sent."""
+        sums = self.held_seconds
         if not what:
-            self._add(waits, FAIR_ORDER, FAIR_ORDER, seconds)
-        elif others <= 0.0 or what in NOBODYS:
-            self._add(waits, what, what, seconds)
-        else:
-            theirs = min(1.0, others) * seconds
-            self._add(waits, FAIR_ORDER, FAIR_ORDER, theirs)
-            self._add(waits, what, what, seconds - theirs)
+            what = FAIR_ORDER
+        elif others > 0.0 and what not in NOBODYS:
+            theirs = seconds if others >= 1.0 else others * seconds
+            sums[FAIR_ORDER] = sums.get(FAIR_ORDER, 0.0) + theirs
+            seconds -= theirs
+            if seconds <= 0.0:
+                return ((FAIR_ORDER, theirs),)
+            sums[what] = sums.get(what, 0.0) + seconds
+            if seconds >= theirs:
+                return ((what, seconds), (FAIR_ORDER, theirs))
+            return ((FAIR_ORDER, theirs), (what, seconds))
+        sums[what] = sums.get(what, 0.0) + seconds
+        return ((what, seconds),) if seconds > 0.0 else ()
 
     def between_attempts(self, ticket: Ticket, now: float) -> None:
         """Adds to a call's `waits` that it waited for its next attempt since `eligible_since`."""
         seconds = now - ticket.eligible_since
         if seconds > MOMENT:
-            if ticket.waits is None:
-                ticket.waits = {}
-            self._add(ticket.waits, RETRY, RETRY, seconds)
+            waits = dict(ticket.waits)
+            self._add(waits, RETRY, RETRY, seconds)
+            ticket.waits = most_first(waits)
 
     def _add(self, waits: Waits, what: str, name: str, seconds: float) -> None:
         if seconds > 0.0:
@@ -189,15 +207,6 @@ class Reasons:
         return f"<Reasons {self.backend!r} parked={sum(bool(own.what) for own in self._own.values())}>"
 
 
-def most_first(waits: Waits | None) -> tuple[tuple[str, float], ...]:
-    """For a transition."""
-    if not waits:
-        return ()
-    parts = list(waits.items())
-    if len(parts) > 1:
-        parts.sort(key=_by_seconds, reverse=True)
-    return tuple(parts)
-
-
-def _by_seconds(part: tuple[str, float]) -> float:
-    return part[1]
+def most_first(waits: Waits) -> Told:
+    """For people."""
+    return tuple(sorted(waits.items(), key=lambda part: -part[1]))

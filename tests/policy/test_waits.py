@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from orchestrator.policy.accounts import NAMES, OTHERS, Accounts
 from orchestrator.policy.ticket import Ticket
-from orchestrator.policy.waits import FAIR_ORDER, MOMENT, RETRY, SPANS, TENANT_LIMIT, Holds, Reasons, most_first
+from orchestrator.policy.waits import FAIR_ORDER, MOMENT, RETRY, SPANS, TENANT_LIMIT, Holds, Reasons
 
 OBSTACLES = st.sampled_from(["", "requests/min", "calls in flight", "breaker"])
 STEPS = st.lists(st.tuples(st.integers(0, 3), OBSTACLES), max_size=40)
@@ -34,7 +34,7 @@ class Queue:
 
     def leave(self, ticket: Ticket) -> dict[str, float]:
         self.reasons.queued(ticket, self.accounts.sent, self.now)
-        return ticket.waits or {}
+        return dict(ticket.waits)
 
 
 @given(STEPS, st.data())
@@ -96,10 +96,12 @@ def test_the_parts_of_a_wait_are_the_whole_of_it(steps: list[tuple[float, tuple[
             ticket.own_before, ticket.all_before = ticket.account.sent, queue.accounts.sent
     for ticket in waiting:
         queue.leave(ticket)
-        waited = sum((ticket.waits or {}).values())
+        waited = sum(seconds for _, seconds in ticket.waits)
         # a moment in each of the attempts of this many steps counts as none
         assert waited == pytest.approx(queue.now - ticket.arrived, abs=1e-6 + MOMENT * len(steps))
-        assert all(seconds > 0.0 for seconds in (ticket.waits or {}).values())
+        assert all(seconds > 0.0 for _, seconds in ticket.waits)
+        assert list(ticket.waits) == sorted(ticket.waits, key=lambda part: -part[1])
+        assert len({name for name, _ in ticket.waits}) == len(ticket.waits)
         total += waited
     assert sum(queue.reasons.held_seconds.values()) == pytest.approx(total)
     assert not any("blue" in name for name in queue.reasons.held_seconds)
@@ -182,7 +184,7 @@ def test_a_moment_has_no_reason() -> None:
     ticket = queue.join("blue")
     queue.now = MOMENT
     assert queue.leave(ticket) == {}
-    assert most_first(ticket.waits) == ()
+    assert ticket.waits == ()
 
 
 def test_attempts_add_up() -> None:
@@ -196,7 +198,7 @@ def test_attempts_add_up() -> None:
     queue.reasons.between_attempts(ticket, queue.now)
     ticket.eligible_since, queue.now = 7.0, 8.0
     queue.leave(ticket)
-    assert most_first(ticket.waits) == ((RETRY, 5.0), ("breaker", 3.0))
+    assert ticket.waits == ((RETRY, 5.0), ("breaker", 3.0))
 
 
 def test_a_flood_of_names_leaves_few_accounts() -> None:
