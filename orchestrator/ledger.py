@@ -146,7 +146,8 @@ class LedgerHook:
                     ended=at,
                     outcome=transition.outcome,
                     retried=max(0, transition.attempt - 1),
-                    waited=transition.waited,
+                    # one that was never sent has waited for nothing in the end, but it has waited
+                    waited=transition.waited or sum(seconds for _, seconds in transition.waits),
                     held_by=transition.held_by,
                     input=usage.input,
                     cached=usage.cached,

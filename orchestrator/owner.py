@@ -10,7 +10,7 @@ whatever reason, it closes its inbox and finishes every call it holds, so no cal
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import trio
 
@@ -138,6 +138,10 @@ class Owner:
         """A run has ended: what was remembered for its next call is let go. Optional, as that memory is bounded."""
         if self._policy is not None:
             self._policy.fair.runs.drop(flow.tenant, flow.job, flow.run)
+
+    def unsent(self) -> Iterator[Ticket]:
+        """Calls that wait for their first attempt or for another one."""
+        return (call.ticket for call, attempt in self._open.items() if attempt is None)
 
     @property
     def policy(self) -> Dispatcher:

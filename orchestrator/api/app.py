@@ -14,6 +14,7 @@ from orchestrator.api import (
     anthropic,
     approvals,
     calls,
+    explain,
     health,
     jobs,
     openai,
@@ -51,7 +52,7 @@ def make_app(services: Services, config: HttpConfig | None = None, *, closing: t
 def all_routes(services: Services) -> list[OperationRoute]:
     """Every route of the surface."""
     # looked through in this order: what is asked most often stands first
-    rooms = (openai, anthropic, workers, health, queue, calls, runs, approvals, jobs, sessions, upkeep, page)
+    rooms = (openai, anthropic, workers, health, queue, explain, calls, runs, approvals, jobs, sessions, upkeep, page)
     routes = _operations(chain.from_iterable(room.routes(services) for room in rooms))
     routes += _operations(openapi.routes([route.operation for route in routes]))
     methods: dict[str, set[str]] = {}

@@ -17,6 +17,7 @@ from agents.errors import InvalidLimits
 from agents.messages import Delta, ModelReply, ModelRequest
 from agents.port import Flow, Priority
 from orchestrator.api.call_services import CallPort
+from orchestrator.api.gateway_asked import new_key
 from orchestrator.api.gateway_spending import plain_spending
 from orchestrator.api.identity import Client, client_of
 from orchestrator.api.operations import Operation
@@ -45,7 +46,7 @@ def routes(services: Services) -> list[Route]:
         ready = _prepared(services, client_of(request.scope), body)
         if body.stream:
             return EventStream(_streamed(services, ready), patience=PATIENCE)
-        return CallReply(reply=await _answered(services, ready))
+        return CallReply(reply=await _answered(services, ready), call=ready.key)
 
     return [
         Operation(
@@ -69,6 +70,7 @@ class _Ready(Struct, frozen=True):
     port: CallPort
     request: ModelRequest
     deadline: float
+    key: str
 
 
 def _prepared(services: Services, client: Client, asked: CallRequest) -> _Ready:
@@ -89,11 +91,11 @@ def _prepared(services: Services, client: Client, asked: CallRequest) -> _Ready:
     priority = priority_for(services, client, tenant, wanted)
     request = msgspec.structs.replace(asked.request, model=services.model(asked.request.model))
     port = services.calls.port(Flow(tenant, asked.job, asked.run), priority, agent=False)
-    return _Ready(tenant, port, request, deadline)
+    return _Ready(tenant, port, request, deadline, new_key())
 
 
 async def _answered(services: Services, ready: _Ready) -> ModelReply:
-    async with plain_spending(services, ready.tenant, ready.request) as spent:
+    async with plain_spending(services, ready.tenant, ready.request, ready.key) as spent:
         with spent.told():
             reply = await ready.port.call(spent.request, deadline=ready.deadline, receipt=spent.receipt)
         spent.usage = reply.usage
@@ -101,7 +103,7 @@ async def _answered(services: Services, ready: _Ready) -> ModelReply:
 
 
 async def _streamed(services: Services, ready: _Ready) -> AsyncGenerator[tuple[ServerEvent, ...], None]:
-    async with plain_spending(services, ready.tenant, ready.request) as spent:
+    async with plain_spending(services, ready.tenant, ready.request, ready.key) as spent:
         stream_of = ready.port.stream(spent.request, deadline=ready.deadline, receipt=spent.receipt)
         with spent.told():
             async with stream_of as stream:

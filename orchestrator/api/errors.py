@@ -58,6 +58,7 @@ STATUS: Final[Mapping[str, int]] = {
     "foreign_origin": 403,
     "not_found": 404,
     "unknown_run": 404,
+    "unknown_call": 404,
     "unknown_approval": 404,
     "unknown_session": 404,
     "unknown_job": 404,

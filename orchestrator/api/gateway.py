@@ -19,7 +19,7 @@ from agents.errors import ModelError
 from agents.messages import Dialect, WireEvent
 from orchestrator.api.call_services import CallPort
 from orchestrator.api.gateway_asked import Asked, read_asked
-from orchestrator.api.gateway_headers import show_limits
+from orchestrator.api.gateway_headers import show_call, show_limits
 from orchestrator.api.gateway_limits import limit_headers
 from orchestrator.api.gateway_spending import spending
 from orchestrator.api.gateway_stream import Batches, Relay
@@ -41,6 +41,7 @@ class Gateway:
         """The answer to a program's request, streamed or whole. Raises `ClientLeft`, and the taxonomy's errors."""
         asked = read_asked(self._services, request, dialect, body)
         self._show_limits(request, asked)
+        show_call(request.scope, asked.key)
         if asked.parsed.stream:
             return Relay(request.scope, dialect, self._batches(asked, restartable=False))
         work = self._document if dialect in ("embeddings", "count_tokens") else self._assembled

@@ -12,6 +12,7 @@ The tenant comes from the client's key (`identity`). A deadline of `inf` is none
 
 import math
 import re
+import secrets
 from collections.abc import Mapping
 from typing import Final
 
@@ -42,13 +43,14 @@ _SECONDS: Final = re.compile(r"[-+]?(?:[0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,1
 
 
 class Asked(Struct, frozen=True):
-    """One call. `model` is the catalogue's name for it, `deadline` on trio's clock."""
+    """One call. `model` is the catalogue's name for it, `deadline` on trio's clock, `key` the one in the ledger."""
 
     parsed: ParsedRequest
     model: str
     flow: Flow
     priority: Priority
     deadline: float
+    key: str = ""
 
     @property
     def dialect(self) -> Dialect:
@@ -71,7 +73,14 @@ def read_asked(services: Services, request: Request, dialect: Dialect, body: byt
     client = client_of(request.scope)
     flow = Flow(client.tenant, _name(headers, JOB), _name(headers, RUN))
     priority = max(services.priority(client.tenant, _priority(headers)), client.highest_priority)
-    return Asked(parsed, services.model(parsed.model), flow, priority, _deadline(headers))
+    # counts of tokens cost nothing, and stand in no ledger
+    key = "" if dialect == "count_tokens" else new_key()
+    return Asked(parsed, services.model(parsed.model), flow, priority, _deadline(headers), key)
+
+
+def new_key() -> str:
+    """A key that no other call has, nor will have."""
+    return f"call-{secrets.token_hex(12)}"
 
 
 def _name(headers: Mapping[str, str], header: str) -> str:

@@ -2,7 +2,8 @@
 
 `x-request-id` names the request, as OpenAI's SDK shows it (`_request_id`), and `request-id` the same for Anthropic's.
 Log lines about a request have it. Once the tenant and the model are known, the limits stand beside it, in the form that
-the dialect's provider gives them.
+the dialect's provider gives them, and `x-headrace-call`: the key by which the ledger and `headrace explain` know the
+call.
 """
 
 import random
@@ -16,6 +17,9 @@ Headers = Iterable[tuple[bytes, bytes]]
 _ids: Final = random.Random()
 _ID: Final = "headrace.request_id"
 _LIMITS: Final = "headrace.limits"
+_CALL: Final = "headrace.call"
+
+CALL_HEADER: Final = "x-headrace-call"
 
 
 def request_id(scope: Scope) -> str:
@@ -31,6 +35,11 @@ def show_limits(scope: Scope, limits: Callable[[], Headers]) -> None:
     scope[_LIMITS] = limits
 
 
+def show_call(scope: Scope, key: str) -> None:
+    """The call's key goes with the answer."""
+    scope[_CALL] = key
+
+
 def stamped(scope: Scope, send: Send) -> Send:
     """A `send` that puts them on the answer."""
 
@@ -42,6 +51,7 @@ def stamped(scope: Scope, send: Send) -> Send:
                 *message.get("headers", ()),
                 (b"x-request-id", named),
                 (b"request-id", named),
+                *([(CALL_HEADER.encode(), scope[_CALL].encode())] if scope.get(_CALL) else ()),
                 *(limits() if limits is not None else ()),
             ]
         await send(message)

@@ -3,7 +3,6 @@
 Each call gets a key of its own here, under which the ledger keeps it. Counts of tokens cost nothing and get none.
 """
 
-import secrets
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
@@ -49,19 +48,18 @@ async def spending(services: Services, asked: Asked) -> AsyncGenerator[Spending,
     if asked.dialect == "count_tokens":
         yield Spending(request)
         return
-    key = new_key()
     held = await services.budgets.reserve_call(
         asked.flow.tenant,
         asked.model,
         input_tokens=input_bound(asked.parsed.wire),
         max_tokens=0 if asked.dialect == "embeddings" else asked.parsed.max_tokens,
         choices=asked.parsed.choices,
-        key=key,
+        key=asked.key,
     )
     if held is None:
-        yield Spending(request, key)
+        yield Spending(request, asked.key)
         return
-    spent = Spending(_within(request, asked, held.max_tokens), key, held.held)
+    spent = Spending(_within(request, asked, held.max_tokens), asked.key, held.held)
     try:
         yield spent
     finally:
@@ -69,9 +67,10 @@ async def spending(services: Services, asked: Asked) -> AsyncGenerator[Spending,
 
 
 @asynccontextmanager
-async def plain_spending(services: Services, tenant: str, request: ModelRequest) -> AsyncGenerator[Spending, None]:
+async def plain_spending(
+    services: Services, tenant: str, request: ModelRequest, key: str
+) -> AsyncGenerator[Spending, None]:
     """The same for a call that is no program's own request, but one in the words of `agents.messages`."""
-    key = new_key()
     held = await services.budgets.reserve_call(
         tenant, request.model, input_tokens=plain_input_bound(request), max_tokens=request.max_tokens, key=key
     )
@@ -84,11 +83,6 @@ async def plain_spending(services: Services, tenant: str, request: ModelRequest)
         yield spent
     finally:
         held.settle(spent.usage, worked=bool(spent.receipt.sent))
-
-
-def new_key() -> str:
-    """A key that no other call has, nor will have."""
-    return f"call-{secrets.token_hex(12)}"
 
 
 def _within(request: ModelRequest, asked: Asked, bound: int | None) -> ModelRequest:

@@ -13,6 +13,7 @@ from orchestrator.api.identity import Client
 from orchestrator.api.worker_services import NO_WORKERS, Workers
 from orchestrator.policy.allowance import Allowances
 from orchestrator.views.approvals import ApprovalList, ApprovalView
+from orchestrator.views.explain import CallExplanation, RunExplanation, SlowCalls
 from orchestrator.views.jobs import JobList, JobRequest, JobView
 from orchestrator.views.queue import CapabilitiesView, QueueView
 from orchestrator.views.runs import RunDetail, RunPage, RunRequest, RunView
@@ -216,6 +217,22 @@ class Jobs(Protocol):
         ...
 
 
+class Explanations(Protocol):
+    """Why calls and runs waited. `sees` says whether whoever asks may know of a tenant. All raise `StoreError`."""
+
+    async def call(self, key: str, sees: Callable[[str], bool]) -> CallExplanation:
+        """Raises `UnknownCall`."""
+        ...
+
+    async def run(self, run: str, sees: Callable[[str], bool]) -> RunExplanation:
+        """Raises `UnknownRun`."""
+        ...
+
+    async def slowest(
+        self, seconds: float, *, tenant: str, job: str, size: int, sees: Callable[[str], bool]
+    ) -> SlowCalls: ...
+
+
 class Services(Struct, frozen=True, kw_only=True):
     """Everything the routes need. `ready` says why the daemon cannot serve, or None; `metrics` is a scrape's body.
 
@@ -239,6 +256,7 @@ class Services(Struct, frozen=True, kw_only=True):
     budgets: Budgets
     sessions: Sessions
     approvals: Approvals
+    explain: Explanations
     workers: Workers = NO_WORKERS
     open_metrics: bool = False
     max_tokens: Callable[[str], int | None] = lambda model: None

@@ -14,6 +14,7 @@ from orchestrator.cli import (
     dashboards,
     demo,
     events,
+    explain,
     grant,
     init,
     job,
@@ -60,6 +61,7 @@ app.command("export", epilog=archive.EXPORT_EXAMPLES)(archive.export)
 app.command("import", epilog=archive.IMPORT_EXAMPLES)(archive.import_)
 app.command("prune", epilog=prune.EXAMPLES)(prune.prune)
 app.command("top", epilog=top.EXAMPLES)(top.top)
+app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("check", epilog=check.EXAMPLES)(check.check)
 app.add_typer(config.app, name="config")
 app.add_typer(keys.app, name="keys")

@@ -10,6 +10,7 @@ from agents.budget import Limits
 from orchestrator.client.errors import DaemonLost, Refusal
 from orchestrator.client.wire import JSON, Params, Wire, encode
 from orchestrator.views.approvals import AnswerRequest, ApprovalList, ApprovalView, DecisionRequest
+from orchestrator.views.explain import CallExplanation, RunExplanation, SlowCalls
 from orchestrator.views.jobs import JobList, JobRequest, JobView
 from orchestrator.views.queue import CapabilitiesView, QueueView
 from orchestrator.views.runs import RunDetail, RunPage, RunRequest, RunView
@@ -85,6 +86,20 @@ class Requests:
 
     async def run(self, run: str) -> RunDetail:
         return await self._wire.ask(RunDetail, "GET", path_of("runs", run))
+
+    async def explain_run(self, run: str) -> RunExplanation:
+        """Why a run took as long as it did."""
+        return await self._wire.ask(RunExplanation, "GET", path_of("runs", run, "explanation"))
+
+    async def explain_call(self, call: str) -> CallExplanation:
+        """Why a call took as long as it did."""
+        return await self._wire.ask(CallExplanation, "GET", f"/api/calls/{quote(call)}/explanation")
+
+    async def slowest(self, seconds: float, *, tenant: str = "", job: str = "", size: int = 20) -> SlowCalls:
+        """The calls of the last seconds that waited longest."""
+        given: dict[str, str | int | list[str]] = {"seconds": str(seconds), "size": size, "tenant": tenant, "job": job}
+        params = {name: value for name, value in given.items() if value}
+        return await self._wire.ask(SlowCalls, "GET", "/api/calls/slowest", params=params)
 
     async def cancel_run(self, run: str, reason: Literal["cancelled", "interrupted"] = "cancelled") -> RunView:
         """Asks for its end; the run is over when a later look says so."""

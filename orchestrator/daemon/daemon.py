@@ -45,6 +45,7 @@ from orchestrator.config.schema import Config
 from orchestrator.daemon.books import Books
 from orchestrator.daemon.data_dir import open_data_dir
 from orchestrator.daemon.edge import Edge
+from orchestrator.daemon.explaining import explainer_of
 from orchestrator.daemon.lookups import Lookups
 from orchestrator.daemon.metrics import DaemonMetrics
 from orchestrator.daemon.owners import Owners
@@ -282,6 +283,7 @@ class Daemon:
             jobs=work.jobs,
             sessions=work.sessions,
             approvals=work.runs.approvals,
+            explain=explainer_of(self.owners, work.store.ledger, work.runs, time.time),
             workers=NO_WORKERS if work.pool is None else work.pool,
             calls=self._edge,
             queue=views.queue,

@@ -143,3 +143,7 @@ class Ledger(Protocol):
     async def went(self, backend: str, since: float, until: float, *, run: str = "") -> list[WentRow]:
         """What went out at a backend from one time until another, each call by its last attempt; most calls first."""
         ...
+
+    async def slowest(self, since: float, *, tenant: str = "", job: str = "", size: int = 20) -> list[CallRow]:
+        """Of the calls that arrived since a time those that waited longest, the longest first; empty filters match all."""
+        ...

@@ -89,6 +89,15 @@ class MemoryLedger:
             sums[key] = replace(known, calls=known.calls + 1, tokens=tokens)
         return [sums[key] for key in sorted(sums, key=lambda key: (-sums[key].calls, key))]
 
+    async def slowest(self, since: float, *, tenant: str = "", job: str = "", size: int = 20) -> list[CallRow]:
+        await trio.lowlevel.checkpoint()
+        found = [
+            row
+            for row in self._calls.values()
+            if row.arrived >= since and tenant in ("", row.tenant) and job in ("", row.job)
+        ]
+        return sorted(found, key=lambda row: (-row.waited, row.key))[:size]
+
     def prune(self, before: float) -> int:
         """Forgets calls that ended before a time; what they came to stays. How many there were."""
         return self._let_go(lambda row: row.ended is not None and row.ended < before, len(self._calls))

@@ -166,6 +166,13 @@ class PostgresLedger(DatabaseLedger):
         rows = await self._all(_WENT, {"backend": backend, "since": since, "until": until, "run": run})
         return [went_row(row) for row in rows]
 
+    async def slowest(self, since: float, *, tenant: str = "", job: str = "", size: int = 20) -> list[CallRow]:
+        wanted = {name: value for name, value in (("tenant", tenant), ("job", job)) if value}
+        where = " AND ".join(("arrived >= %(since)s", *(f"{name} = %({name})s" for name in wanted)))
+        query = f"SELECT {', '.join(COLUMNS)} FROM calls WHERE {where} ORDER BY waited DESC, key LIMIT %(size)s"
+        rows = await self._all(query, {"since": since, "size": size, **wanted})
+        return [CallRow(**dict(zip(COLUMNS, row, strict=True))) for row in rows]
+
     async def _all(self, query: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = await self._database.query(
             lambda connection: connection.execute(query, values).fetchall()

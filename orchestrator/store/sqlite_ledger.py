@@ -140,6 +140,13 @@ class SqliteLedger(DatabaseLedger):
         rows = await self._all(_WENT, {"backend": backend, "since": since, "until": until, "run": run})
         return [went_row(row) for row in rows]
 
+    async def slowest(self, since: float, *, tenant: str = "", job: str = "", size: int = 20) -> list[CallRow]:
+        wanted = [(name, value) for name, value in (("tenant", tenant), ("job", job)) if value]
+        where = " AND ".join(("arrived >= ?", *(f"{name} = ?" for name, _ in wanted)))
+        query = f"SELECT {', '.join(COLUMNS)} FROM calls WHERE {where} ORDER BY waited DESC, key LIMIT ?"
+        rows = await self._all(query, [since, *(value for _, value in wanted), size])
+        return [CallRow(**dict(zip(COLUMNS, row, strict=True))) for row in rows]
+
     async def _all(self, query: str, values: Any) -> list[tuple[Any, ...]]:
         return await self._database.query(lambda connection: connection.execute(query, values).fetchall())
 

@@ -22,6 +22,7 @@ class CallRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class CallReply(Struct, frozen=True, kw_only=True):
-    """The answer."""
+    """The answer; `call` is the key by which the ledger and `headrace explain` know the call."""
 
     reply: ModelReply
+    call: str = ""

@@ -16,8 +16,8 @@ class WaitShare(Struct, frozen=True, kw_only=True):
 class Ahead(Struct, frozen=True, kw_only=True):
     """Calls that were sent to the same backend while one waited, whose they were, and by which rule they went first.
 
-    `rule` is `priority`, `fair_tenants`, `fair_jobs`, `run_order`, `arrival` or `own_limit` (the call's own tenant was
-    at a limit of its own). `tokens` are input and output as reported, or as held where nothing was.
+    `rule` is `priority`, `minimum_share`, `own_limit`, `fair_tenants`, `fair_jobs`, `run_order` or `arrival`;
+    `orchestrator.explain.ahead` says what they mean. `tokens` are input and output as reported, or as held where nothing was.
     """
 
     rule: str
@@ -56,7 +56,8 @@ class CallExplanation(Struct, frozen=True, kw_only=True):
 class RunExplanation(Struct, frozen=True, kw_only=True):
     """One run: where its time went. `queue`, `model`, `tools`, `people` and `other` add up to `seconds`.
 
-    `calls` are the calls that waited longest, the longest first, a few at most.
+    `calls` are the calls that waited longest, the longest first, a few at most; `ahead` is what went before the first
+    of them.
     """
 
     run: str
@@ -74,3 +75,10 @@ class RunExplanation(Struct, frozen=True, kw_only=True):
     ahead: tuple[Ahead, ...]
     calls: tuple[CallExplanation, ...]
     words: tuple[str, ...]
+
+
+class SlowCalls(Struct, frozen=True, kw_only=True):
+    """Calls of the last `seconds` that waited longest, the longest first."""
+
+    seconds: float
+    calls: tuple[CallExplanation, ...]

@@ -74,6 +74,7 @@ def make_services(**given: Any) -> Services:
         "runs": NoService(),
         "sessions": NoService(),
         "approvals": NoService(),
+        "explain": NoService(),
         "jobs": NoService(),
         "calls": NoService(),
         "queue": queue_view,

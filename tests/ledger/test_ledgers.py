@@ -254,3 +254,13 @@ async def test_what_went_meanwhile_is_added_up(ledger: Ledger) -> None:
     ]
     assert all(isinstance(row, WentRow) and row.tokens > 0 for row in went)
     assert [row.own for row in await ledger.went("main", NOON, NOON + 10)] == [False, False]
+
+
+async def test_the_slowest_are_found(ledger: Ledger) -> None:
+    """Of one tenant's calls since a time those that waited longest come first, as many as are asked for."""
+    for number in range(5):
+        ledger.write([ended_row(f"c{number}", number, tenant="web" if number % 2 else "batch", waited=10.0 - number)])
+    await ledger.flush()
+    assert [row.key for row in await ledger.slowest(NOON)] == ["c0", "c1", "c2", "c3", "c4"]
+    assert [row.key for row in await ledger.slowest(NOON, tenant="web", size=1)] == ["c1"]
+    assert [row.key for row in await ledger.slowest(NOON + 2, job="none")] == []
