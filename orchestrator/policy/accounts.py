@@ -38,11 +38,10 @@ class Account:
 class Accounts:
     """All tenants' of one backend. `sent` is what was sent to it in all."""
 
-    __slots__ = ("_by", "everybody", "sent")
+    __slots__ = ("_by", "sent")
 
     def __init__(self) -> None:
         self._by: dict[str, Account] = {}
-        self.everybody = Account()
         self.sent = 0.0
 
     def of(self, tenant: str) -> Account:
@@ -53,10 +52,10 @@ class Accounts:
             account = self._by.setdefault(name, Account())
         return account
 
-    def cost(self, tenant: str) -> float:
-        """What a call of the tenant costs lately; anybody's where none of the tenant's has been answered."""
-        account = self._by.get(tenant)
-        return account.cost if account is not None and account.cost else self.everybody.cost
+    def costs(self) -> "Costs":
+        """What calls cost lately, as of now. O(tenants)."""
+        known = {name: account.cost for name, account in self._by.items() if account.cost}
+        return Costs(known, sum(known.values()) / len(known) if known else 0.0)
 
     def services(self) -> Mapping[str, float]:
         """What each tenant's calls have cost so far; it never falls."""
@@ -64,3 +63,16 @@ class Accounts:
 
     def __repr__(self) -> str:
         return f"<Accounts {len(self._by)} tenants>"
+
+
+class Costs:
+    """What one call costs lately, by tenant; of a tenant that has had no answer yet, what those of the others do."""
+
+    __slots__ = ("_by", "_mean")
+
+    def __init__(self, by: Mapping[str, float], mean: float) -> None:
+        self._by = by
+        self._mean = mean
+
+    def of(self, tenant: str) -> float:
+        return self._by.get(tenant, self._mean)

@@ -49,7 +49,7 @@ from orchestrator.policy.sizing import Sizing
 from orchestrator.policy.tenant_limits import set_tenant_limits
 from orchestrator.policy.ticket import Ticket
 from orchestrator.policy.timers import Timers
-from orchestrator.policy.waits import RETRY, TENANT_LIMIT, Reasons
+from orchestrator.policy.waits import MOMENT, RETRY, TENANT_LIMIT, Reasons
 
 __all__ = ["DispatchConfig", "Dispatcher", "Idle", "Start", "TenantConfig", "WaitUntil"]
 
@@ -144,7 +144,8 @@ class Dispatcher:
         head = self.fair.head()
         if head is None:
             self._quiet_until = math.inf
-            self._found("", now)
+            if self.reasons.backend.what:
+                self._found("", now)
             return self._rest()
         own = self.tenant_limits.get(head.tenant)
         if own is None or own.check(head, now) is None:
@@ -183,11 +184,12 @@ class Dispatcher:
             if head is None and place.limit not in ALONE:
                 head, obstacle = ticket, place
         self._quiet_until = look_again
-        self._found(holds, now)
+        if holds != self.reasons.backend.what or holds in CLOSED_OFF:
+            self._found(holds, now)
         return self._rest()
 
     def _found(self, holds: str, now: float) -> None:
-        """A look was fruitless: this holds the call that would go next, or none could go next."""
+        """From a fruitless look: this holds the call that would go next now, or there is none."""
         self.reasons.backend.note(holds, now)
         moving = holds != "" and (holds not in CLOSED_OFF or any(endpoint.is_open(now) for endpoint in self.endpoints))
         self.pace.waits(moving, now)
@@ -220,7 +222,8 @@ class Dispatcher:
             headroom.unqueued(ticket.tenant)
         if not ticket.agent:
             self.admission.release(ticket, now, sent=True)
-        self.reasons.queued(ticket, self.accounts.sent, now)
+        if now - ticket.eligible_since > MOMENT:
+            self.reasons.queued(ticket, self.accounts.sent, now)
         ticket.state = "live"
         ticket.stage = "sent"
         ticket.started = now
@@ -288,7 +291,6 @@ class Dispatcher:
         service = self._booking.ended(ticket, attempt, outcome, now).service
         if service > 0.0:
             ticket.account.ended(service)
-            self.accounts.everybody.ended(service)
             self.pace.ended(service, now)
         probed_after = None if error is None else ticket.endpoint.breaker.probed_after(sent=ticket.started)
         ticket.endpoint.ended(ticket, error, now)

@@ -62,7 +62,8 @@ def _expected(policy: "Dispatcher", queued: Sequence[Queued], now: float) -> Seq
     rate = policy.pace.per_second(now)
     if rate is None or opens_in == math.inf:
         return nobody_knows
-    backlogs = [_backlog(policy, one, now) for one in queued]
+    costs = policy.accounts.costs()
+    backlogs = [_backlog(policy, one, costs.of(one.tenant), now) for one in queued]
     return [
         None if backlog.own_pace == math.inf else Expected(when.next_in + opens_in, when.last_in + opens_in)
         for backlog, when in zip(
@@ -71,7 +72,7 @@ def _expected(policy: "Dispatcher", queued: Sequence[Queued], now: float) -> Seq
     ]
 
 
-def _backlog(policy: "Dispatcher", queued: Queued, now: float) -> Backlog:
+def _backlog(policy: "Dispatcher", queued: Queued, cost: float, now: float) -> Backlog:
     wait, pace = 0.0, 0.0
     own = policy.tenant_limits.get(queued.tenant)
     if own is not None:
@@ -79,7 +80,7 @@ def _backlog(policy: "Dispatcher", queued: Queued, now: float) -> Backlog:
     return Backlog(
         priority=queued.priority,
         calls=queued.calls,
-        cost=max(policy.accounts.cost(queued.tenant), 1e-9),
+        cost=max(cost, 1e-9),
         weight=queued.weight,
         counter=queued.counter,
         own_wait=wait,

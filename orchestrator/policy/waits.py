@@ -167,7 +167,9 @@ class Reasons:
                 if limit:
                     self._add(waits, f"tenant {limit}", TENANT_LIMIT, seconds)
                     part -= seconds / whole
-        for held_by, seconds in self.backend.between(since, now).items():
+        # what is left of a wait that was spent parked is rounding
+        held = self.backend.between(since, now).items() if part > 1e-9 else ()
+        for held_by, seconds in held:
             for what, share in self._divided(held_by, seconds * part, others):
                 waits[what] = waits.get(what, 0.0) + share
         ticket.waits = most_first(waits)

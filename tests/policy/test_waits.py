@@ -208,6 +208,17 @@ def test_a_flood_of_names_leaves_few_accounts() -> None:
         accounts.of(f"name-{number}").ended(1.0)
     assert len(accounts.services()) == NAMES + 1
     assert accounts.services()[OTHERS] == 100_000 - NAMES
-    assert accounts.cost("name-0") == 1.0
-    accounts.everybody.ended(3.0)
-    assert accounts.cost("a stranger") == 3.0
+
+
+def test_a_stranger_costs_what_the_others_do() -> None:
+    """A tenant's calls cost what its last ones did; those of one that had no answer yet are taken for the mean."""
+    accounts = Accounts()
+    for _ in range(200):
+        accounts.of("blue").ended(1.0)
+    for _ in range(200):
+        accounts.of("blue").ended(5.0)
+    accounts.of("red").ended(3.0)
+    costs = accounts.costs()
+    assert costs.of("blue") == pytest.approx(5.0, rel=0.01)
+    assert (costs.of("red"), costs.of("a stranger")) == (3.0, pytest.approx(4.0, rel=0.01))
+    assert Accounts().costs().of("blue") == 0.0
