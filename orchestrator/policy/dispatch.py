@@ -376,7 +376,7 @@ class Dispatcher:
 
     def held_until(self, now: float) -> float | None:
         """In how many seconds that call is looked at again at the latest; None if only an answer can free it."""
-        until = min(self._quiet_until, self._parking.next())
+        until = self._quiet_until if self.reasons.backend.what else self._parking.next()
         return max(0.0, until - now) if until < math.inf and len(self.fair) else None
 
     @property

@@ -64,12 +64,19 @@ def _expected(policy: "Dispatcher", queued: Sequence[Queued], now: float) -> Seq
         return nobody_knows
     costs = policy.accounts.costs()
     backlogs = [_backlog(policy, one, costs.of(one.tenant), now) for one in queued]
-    return [
-        None if backlog.own_pace == math.inf else Expected(when.next_in + opens_in, when.last_in + opens_in)
-        for backlog, when in zip(
-            backlogs, forecast(backlogs, rate, minimum_share=policy.fair.minimum_share), strict=True
-        )
-    ]
+    foretold = forecast(backlogs, rate, minimum_share=policy.fair.minimum_share)
+    later = [Expected(when.next_in + opens_in, when.last_in + opens_in) for when in foretold]
+    _know_the_first(later, policy.held_until(now))
+    return [None if backlog.own_pace == math.inf else when for backlog, when in zip(backlogs, later, strict=True)]
+
+
+def _know_the_first(expected: list[Expected], held_until: float | None) -> None:
+    """Of the call that goes first what holds it may say until when, which is nearer than any pace."""
+    if held_until is None or not expected:
+        return
+    first = min(range(len(expected)), key=lambda index: expected[index].next_in)
+    when = expected[first]
+    expected[first] = Expected(min(when.next_in, held_until), when.last_in)
 
 
 def _backlog(policy: "Dispatcher", queued: Queued, cost: float, now: float) -> Backlog:
