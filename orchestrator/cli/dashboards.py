@@ -17,8 +17,8 @@ Examples:
 """
 
 NEXT: Final = """\
-Next: start Prometheus with {folder}/prometheus.yml (it scrapes 127.0.0.1:8700), and mount
-{folder}/provisioning and {folder}/dashboards into Grafana. {folder}/README.md says how."""
+Next: `prometheus --config.file={folder}/prometheus.yml` scrapes the daemon at 127.0.0.1:8700.
+{folder}/README.md says how Grafana takes the dashboards in, and what to do where the daemon has keys."""
 
 
 def dashboards(

@@ -90,12 +90,13 @@ _WAITS = Row(
             leads_to="tenants",
         ),
         Panel(
-            title="Limits in use",
-            about="Nearly 100 % is what Headrace aims for while calls wait: the limit is the bottleneck. Far below "
-            "while calls wait: look at what holds the next call.",
+            title="Limits: used, or taken",
+            about="Used, held, or taken by others with the same key. Full is what Headrace aims for while calls wait: "
+            "the limit is the bottleneck. Far below while calls wait: look at what holds the next call.",
             queries=(
                 Query(
-                    "max by (backend, endpoint, limit) (headrace_limit_used_ratio{@b})",
+                    "max by (backend, endpoint, limit) "
+                    "(headrace_limit_used_ratio{@b} + headrace_limit_others_ratio{@b})",
                     "{{backend}}/{{endpoint}} {{limit}}",
                 ),
             ),
@@ -159,7 +160,7 @@ _WORK = Row(
             queries=(
                 Query(
                     "max by (tenant, period, amount) (headrace_budget_used_ratio{@t})",
-                    "{{tenant}}: {{amount}} per {{period}}",
+                    "{{tenant}}: {{amount}} ({{period}})",
                 ),
             ),
             kind="bargauge",

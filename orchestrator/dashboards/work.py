@@ -91,7 +91,7 @@ _BUDGETS = Row(
             queries=(
                 Query(
                     "max by (tenant, period, amount) (headrace_budget_used_ratio{@t})",
-                    "{{tenant}}: {{amount}} per {{period}}",
+                    "{{tenant}}: {{amount}} ({{period}})",
                 ),
             ),
             unit="percentunit",

@@ -26,7 +26,7 @@ SECONDS = 30
 
 SCRAPE = 1
 DEADLINE = 30
-REFUSALS = (400, 402, 403, 429, 503, 504)
+REFUSALS = (400, 402, 403, 429, 502, 503, 504)
 """A budget, a full queue, a deadline, a fault of the provider: meant, and counted."""
 
 _MCP = ROOT / "tests" / "tools" / "mcp_process.py"
@@ -45,6 +45,14 @@ faults = [
   {{ fault = "no_usage", probability = 0.05 }},
 ]
 retry = {{ base = 0.1, throttled_base = 0.2, cap = 2.0 }}
+
+[backends.gone]
+kind = "openai"
+base_url = "http://127.0.0.1:9/v1"
+
+[models.lost]
+backends = ["gone"]
+price = {{ input = 0, output = 0 }}
 
 [models.small]
 backends = ["sim"]
@@ -83,7 +91,7 @@ weight = 3
 rpm = 120
 
 [tenants.lab]
-budget = {{ tokens = 4_000, per = "day" }}
+budget = {{ tokens = 12_000, per = "day" }}
 """
 
 POOLED = """
@@ -183,7 +191,7 @@ def _free_port() -> int:
 def _work(url: str, pooled: str, home: Path, until: float) -> None:
     """Everything that makes numbers: runs with tools, people, a budget that is used up, calls of programs, a job."""
     (home / "lines.txt").write_text("\n".join(f"subject {number}" for number in range(200)))
-    job = ("-i", "lines.txt", "--input-format", "lines", "--prompt", "say {text}", "--max-tokens", "100")
+    job = ("-i", "lines.txt", "--input-format", "lines", "--prompt", "say {text}", "--model", "small", "--priority", "standard")
     done = run("job", "start", "--tenant", "nightly", *job, "--workers", "60", "--detach", cwd=home, url=url)
     assert done.returncode == 0, done.stderr
     _start(pooled, "say something")
@@ -197,7 +205,8 @@ def _work(url: str, pooled: str, home: Path, until: float) -> None:
         if number % 2:
             _start(url, f"say {number}", tenant="lab")
         for tenant in ("web", "lab"):
-            _chat(url, tenant)
+            _chat(url, tenant, "small")
+        _chat(url, "web", "lost")
         _text(f"{url}/")
         time.sleep(0.3)
 
@@ -206,9 +215,9 @@ def _start(url: str, task: str, **more: Any) -> None:
     _post(f"{url}/api/runs", {"task": task, "who": {"agent": "clerk"}, **more})
 
 
-def _chat(url: str, tenant: str) -> None:
-    """A program's call, which it does not wait for; some are refused, which is meant."""
-    asked = {"model": "small", "max_tokens": 50, "messages": [{"role": "user", "content": "say it"}]}
+def _chat(url: str, tenant: str, model: str) -> None:
+    """A program's call with little patience; many are refused, which is meant."""
+    asked = {"model": model, "max_tokens": 50, "messages": [{"role": "user", "content": "say it"}]}
     headers = {"X-Headrace-Tenant": tenant, "X-Headrace-Deadline": "0.2"}
     _post(f"{url}/v1/chat/completions", asked, headers)
 

@@ -133,7 +133,7 @@ def test_every_metric_is_looked_at(prometheus: Monitored) -> None:
     """Each metric of the daemon is in a panel or an alert, or in the list of those that are not, with the reason."""
     exposed = {name for text in prometheus.exposed for name in re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE)}
     texts = [target["expr"] for _, _, target in PANELS] + [rule["expr"] for rule in (*ALERTS, *RECORDED)]
-    used = {name for text in texts for name in re.findall(r"[a-z_]+", text)}
+    used = {name for text in texts for name in re.findall(r"[a-z_:]+", text)}
     used |= {re.sub(r"_(bucket|sum|count)$", "", name) for name in used}
     assert exposed - used - set(NOT_SHOWN) == set(), "in no panel and no alert"
     assert set(NOT_SHOWN) & used == set(), "listed, but shown"
