@@ -11,7 +11,7 @@ call in one of these, and the first in which it differs is the rule:
 | `fair_tenants`  | other tenants of the same priority, by weight                          |
 | `fair_jobs`     | other jobs of the same tenant, by weight                               |
 | `run_order`     | other runs of the same job: those that have had less                   |
-| `arrival`       | calls of the same run                                                  |
+| `arrival`       | calls of the same run, or of none                                      |
 
 Known limit: calls that were in flight already when the call arrived held room as well, and are not among those.
 """
@@ -59,7 +59,7 @@ def _rule(row: CallRow, group: WentRow, *, own_limit: bool) -> str:
         return "own_limit" if own_limit else "fair_tenants"
     if group.job != row.job:
         return "fair_jobs"
-    return "arrival" if group.own else "run_order"
+    return "arrival" if group.own or not row.run else "run_order"
 
 
 def _ahead(key: tuple[str, str, str, str], calls: int, tokens: int) -> Ahead:

@@ -30,7 +30,7 @@ RULES: Final = {
     "fair_tenants": "tenants share by weight",
     "fair_jobs": "jobs of a tenant share by weight",
     "run_order": "within a job the run goes first that has had least",
-    "arrival": "calls of one run go in the order in which they came",
+    "arrival": "within a run, and without one, calls go in the order in which they came",
 }
 
 HELP: Final = {
