@@ -99,8 +99,6 @@ async def test_the_end_of_a_steady_backlog_is_foretold(autojump_clock: trio.test
     seen = await drain([pile], looks, limits=[LimitSpec("requests", 30, burst_seconds=2.0)])
     for at, waits in zip(looks, seen, strict=True):
         agree(pile, waits["a", "standard"], at, slack=3.0)
-        following = min(went for went in pile.went if went > at) - at
-        assert waits["a", "standard"].next_in == pytest.approx(following, abs=0.2), "the limit says when"
         assert waits["a", "standard"].held_by == "requests/min"
 
 
