@@ -10,15 +10,21 @@ from typer.testing import CliRunner
 from orchestrator.cli.app import app
 from orchestrator.client.errors import Refusal
 from orchestrator.views.runs import RunRequest
-from tests.daemon.serving import Serving, config, serving
+from tests.daemon.serving import Serving, config, serving, until
 
 TIGHT = """
 [backends.sim]
 kind = "simulated"
-speed = 400
+speed = SPEED
 concurrency = 1
 latency = { first_token = 40.0, spread = 0.0 }
 """
+
+
+def held(one: Serving) -> int:
+    """Calls that are queued or in flight."""
+    (owner,) = one.daemon.owners.by_name.values()
+    return owner.statistics().held
 
 
 async def called(one: Serving, tenant: str, priority: str = "standard") -> str:
@@ -40,12 +46,11 @@ async def test_a_call_is_explained_by_its_key(tmp_path: Path) -> None:
     async def call() -> None:
         keys.append(await called(one, "web"))
 
-    async with serving(config(tmp_path, TIGHT)) as one:
+    async with serving(config(tmp_path, TIGHT.replace("SPEED", "60"))) as one:
         async with trio.open_nursery() as nursery:
             for number in range(5):
                 nursery.start_soon(call)
-                while sum(len(owner._open) for owner in one.daemon.owners.by_name.values()) <= number:
-                    await trio.sleep(0.001)
+                await until(lambda number=number: held(one) > number)
         slow = await one.client.slowest(60.0, tenant="web")
         explained = await one.client.explain_call(slow.calls[0].call)
     assert explained.call == keys[-1]
@@ -57,7 +62,7 @@ async def test_a_call_is_explained_by_its_key(tmp_path: Path) -> None:
 
 async def test_a_run_is_explained_while_it_waits_and_afterwards(tmp_path: Path) -> None:
     """A run behind a busy slot says that it waits for it; when it has ended its time is divided and adds up."""
-    async with serving(config(tmp_path, TIGHT)) as one:
+    async with serving(config(tmp_path, TIGHT.replace("SPEED", "400"))) as one:
         first = await one.client.start_run(RunRequest(task="first"))
         second = await one.client.start_run(RunRequest(task="second"))
         waiting = await one.client.explain_run(second.run)
