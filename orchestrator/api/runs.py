@@ -4,9 +4,9 @@ What is said to a run (`messages`, `grant`, `cancel`) is in its log when it is a
 session, so a client that comes back with the `Last-Event-ID` it had goes on there, also at the next daemon.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -96,6 +96,8 @@ class _Typed(Struct):
     type: str
 
 
+V = TypeVar("V", bound=RunView)
+
 _type_of = msgspec.json.Decoder(_Typed)
 
 
@@ -113,7 +115,7 @@ def routes(services: Services) -> list[Route]:
     async def page(request: Request, query: RunsQuery) -> RunPage:
         client = client_of(request.scope)
         within = "" if client.admin else client.tenant
-        return await runs.page(
+        found = await runs.page(
             observed=query.state,
             tenant=query.tenant,
             job=query.job,
@@ -122,9 +124,11 @@ def routes(services: Services) -> list[Route]:
             size=query.size,
             within=within,
         )
+        waits = services.waits_for()
+        return msgspec.structs.replace(found, runs=tuple(_waiting(view, waits) for view in found.runs))
 
     async def show(request: Request, query: WaitQuery) -> RunDetail:
-        return await _detail(runs, await own(request), query.wait)
+        return _waiting(await _detail(runs, await own(request), query.wait), services.waits_for())
 
     async def cancel(request: Request, query: CancelQuery) -> RunView:
         return await runs.cancel(await own(request), query.reason, key=query.key)
@@ -199,6 +203,12 @@ def routes(services: Services) -> list[Route]:
             errors=(404,),
         ).route(),
     ]
+
+
+def _waiting(view: V, waits: Mapping[str, str]) -> V:
+    """The view with what its run waits for, while it is open."""
+    held_by = "" if view.reason is not None else waits.get(view.run, "")
+    return msgspec.structs.replace(view, waits_for=held_by) if held_by else view
 
 
 async def _detail(runs: Runs, run: str, wait: float) -> RunDetail:

@@ -240,7 +240,7 @@ class Services(Struct, frozen=True, kw_only=True):
     tenant's name that is none. `open_metrics`: `/metrics` asks for no key.
     `max_tokens` is a model's own bound on its output in tokens, None where none is configured; `allowances` what a
     tenant has left where that model is served; `wall` the time in seconds since the epoch. `answered` is told path and
-    status of every answer.
+    status of every answer; `waits_for` says of open runs what they wait for.
     """
 
     runs: Runs
@@ -263,3 +263,4 @@ class Services(Struct, frozen=True, kw_only=True):
     allowances: Callable[[str, str], Allowances] = lambda model, tenant: {}
     wall: Callable[[], float] = time.time
     answered: Callable[[str, int], None] = lambda path, status: None
+    waits_for: Callable[[], Mapping[str, str]] = dict

@@ -55,6 +55,7 @@ from orchestrator.daemon.state import state_of
 from orchestrator.daemon.stores import open_store
 from orchestrator.daemon.tenancy import Tenancy, require_keys
 from orchestrator.daemon.upkeep import keep_tidy, on_new_day
+from orchestrator.daemon.waiting import waits_for
 from orchestrator.daemon.work import Work
 from orchestrator.daemon.workers import ray_pool_of
 from orchestrator.garbage import tune_collector
@@ -298,6 +299,7 @@ class Daemon:
             budgets=work.tenancy.budgets,
             open_metrics=self.config.daemon.open_metrics,
             answered=self._metrics.http.answered,
+            waits_for=lambda: waits_for(self.owners, self._metrics.tools.running(), work.runs.open),
         )
 
     def _http(self) -> HttpConfig:

@@ -1,6 +1,8 @@
 """What the index of runs says of a run: the view that its events come to, written as it is created, begins and ends.
 
 While a run is open only its executor knows more.
+
+Known limit: what was granted to a run while it worked is not among the limits that the index has.
 """
 
 from collections.abc import Iterable
@@ -14,6 +16,7 @@ from agents.lifecycle import State
 from agents.messages import Usage
 from agents.observation import observed
 from agents.port import Priority
+from orchestrator.runs.limit_use import as_used, with_limits
 from orchestrator.runs.priorities import PRIORITY_NAMES
 from orchestrator.store.base import RunRow
 from orchestrator.views.runs import RunView
@@ -56,7 +59,7 @@ class Head:
             message="",
             parent=created.parent,
         )
-        return cls(view, after)
+        return cls(with_limits(view, created.limits, 0.0), after)
 
     @classmethod
     def stored(cls, row: RunRow) -> Self:
@@ -99,15 +102,17 @@ def view_of(row: RunRow) -> RunView:
 
 
 def _ended(view: RunView, event: RunEnded) -> RunView:
-    return replace(
-        view,
-        state=event.state,
-        observed=observed(event.state),
-        reason=event.reason,
-        ended=event.at,
-        rounds=event.rounds,
-        tool_calls=event.tool_calls,
-        usage=event.usage,
-        micro_dollars=event.micro_dollars,
-        message=event.message,
+    return as_used(
+        replace(
+            view,
+            state=event.state,
+            observed=observed(event.state),
+            reason=event.reason,
+            ended=event.at,
+            rounds=event.rounds,
+            tool_calls=event.tool_calls,
+            usage=event.usage,
+            micro_dollars=event.micro_dollars,
+            message=event.message,
+        )
     )

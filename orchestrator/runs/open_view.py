@@ -4,17 +4,27 @@ from msgspec.structs import asdict, replace
 
 from agents.snapshot import RunSnapshot
 from orchestrator.runs.driven import Progress
+from orchestrator.runs.limit_use import with_limits
 from orchestrator.views.runs import RunDetail, RunView
 
 
-def so_far(view: RunView, known: Progress | RunSnapshot) -> RunView:
-    """The view with what the run has done and used up to now."""
-    return replace(
-        view,
-        rounds=known.rounds,
-        tool_calls=known.tool_calls,
-        usage=known.usage,
-        micro_dollars=known.micro_dollars,
+def so_far(view: RunView, known: Progress | RunSnapshot, now: float) -> RunView:
+    """The view with what the run has done and used up to `now`, on trio's clock."""
+    if isinstance(known, RunSnapshot):
+        limits, elapsed = known.limits, None
+    else:
+        started = known.scope.started
+        limits, elapsed = known.scope.limits, 0.0 if started is None else max(0.0, now - started)
+    return with_limits(
+        replace(
+            view,
+            rounds=known.rounds,
+            tool_calls=known.tool_calls,
+            usage=known.usage,
+            micro_dollars=known.micro_dollars,
+        ),
+        limits,
+        elapsed,
     )
 
 

@@ -265,7 +265,7 @@ class RunRecord:
         state = self.state
         seen = replace(self.head.view, state=state, observed=observed(state), message=self.problem or self.hindrance())
         known = self.parked if self._run is None else self._run.progress
-        return seen if known is None else so_far(seen, known)
+        return seen if known is None else so_far(seen, known, trio.current_time())
 
     def whole(self) -> RunDetail:
         """The run, whole."""

@@ -15,7 +15,7 @@ Of runs that have ended the latest `keep_ended` stay readable, so memory is boun
 
 import math
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 
 import trio
 
@@ -222,6 +222,11 @@ class RunService:
     async def states(self, tenant: str = "") -> dict[str, int]:
         """How many runs there are in each state; of all tenants where none is named."""
         return await self._pages.states(tenant)
+
+    @property
+    def open(self) -> Mapping[str, RunRecord]:
+        """The open runs by their ids: to look at."""
+        return self._records
 
     def statistics(self) -> RunStatistics:
         """The open runs at this moment. Those that nobody drives yet are in `states` alone."""

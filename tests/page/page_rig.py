@@ -84,8 +84,7 @@ class Shown:
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
 
     def _heard(self, message: ConsoleMessage) -> None:
-        unexplained = message.location.get("url", "").endswith("/explanation")
-        if message.type in ("error", "warning") and not unexplained:
+        if message.type in ("error", "warning"):
             self.complaints.append(f"{message.type}: {message.text}")
 
     def expect(self, *words: str) -> None:

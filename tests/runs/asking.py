@@ -102,3 +102,6 @@ class Asking:
 class _Only:
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
+
+    def waits_for(self) -> Mapping[str, str]:
+        return {}

@@ -320,3 +320,22 @@ async def test_a_waiting_task_takes_its_run_with_it(autojump_clock: Clock) -> No
         assert (detail.reason, detail.partial) == ("cancelled", "looking")
         assert_whole(await world.events("mine"))
     world.assert_nothing_left()
+
+
+async def test_a_run_shows_how_much_of_its_limits_it_has_used(autojump_clock: Clock) -> None:
+    """Each limit it has stands there with what was used of it, growing while it works, and final at its end."""
+    limits = Limits(rounds=5, tool_calls=4, tokens=10_000, timeout=500.0)
+    async with running() as world:
+        view = await world.service.start(RunRequest(task="x", who=SEEKER, budget=limits))
+        assert {use.limit: (use.used, use.allowed) for use in view.limits} == {
+            "rounds": (0, 5),
+            "tool_calls": (0, 4),
+            "tokens": (0, 10_000),
+            "timeout": (0, 500),
+        }
+        seen = await watch(world, view.run)
+        listed = (await world.service.page()).runs[0]
+    used = {use.limit: use.used for use in listed.limits}
+    assert used == {"rounds": 2, "tool_calls": 1, "tokens": listed.usage.total, "timeout": pytest.approx(62)}
+    growing = [next(use.used for use in one.limits if use.limit == "timeout") for one in seen]
+    assert growing == sorted(growing)
