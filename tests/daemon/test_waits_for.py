@@ -28,8 +28,10 @@ parameters = {{ what = "string" }}
 
 async def waits(one: Serving, run: str) -> str:
     """What it waits for, as soon as that is anything."""
-    while not (found := (await one.client.run(run)).waits_for):
+    found = ""
+    while not found:
         await trio.sleep(0.01)
+        found = (await one.client.run(run)).waits_for
     return found
 
 
