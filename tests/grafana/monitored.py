@@ -40,9 +40,9 @@ rpm = 600
 tpm = 400_000
 enforces = [{{ kind = "requests", amount = 300, window = 2 }}]
 faults = [
-  {{ fault = "status", status = 503, probability = 0.03 }},
-  {{ fault = "status", status = 400, probability = 0.02 }},
-  {{ fault = "no_usage", probability = 0.05 }},
+  {{ fault = "status", status = 503, nth = {list(range(4, 400, 23))} }},
+  {{ fault = "status", status = 400, nth = {list(range(9, 400, 23))} }},
+  {{ fault = "no_usage", nth = {list(range(6, 400, 11))} }},
 ]
 retry = {{ base = 0.1, throttled_base = 0.2, cap = 2.0 }}
 
@@ -191,7 +191,18 @@ def _free_port() -> int:
 def _work(url: str, pooled: str, home: Path, until: float) -> None:
     """Everything that makes numbers: runs with tools, people, a budget that is used up, calls of programs, a job."""
     (home / "lines.txt").write_text("\n".join(f"subject {number}" for number in range(200)))
-    job = ("-i", "lines.txt", "--input-format", "lines", "--prompt", "say {text}", "--model", "small", "--priority", "standard")
+    job = (
+        "-i",
+        "lines.txt",
+        "--input-format",
+        "lines",
+        "--prompt",
+        "say {text}",
+        "--model",
+        "small",
+        "--priority",
+        "standard",
+    )
     done = run("job", "start", "--tenant", "nightly", *job, "--workers", "60", "--detach", cwd=home, url=url)
     assert done.returncode == 0, done.stderr
     _start(pooled, "say something")
