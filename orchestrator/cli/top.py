@@ -1,8 +1,9 @@
 """`headrace top`: the live board of a daemon."""
 
 import sys
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import Annotated, Final
 
@@ -16,8 +17,9 @@ from orchestrator.cli.exits import DONE
 from orchestrator.cli.render import print_json
 from orchestrator.cli.signals import SignalEnd
 from orchestrator.cli.top_cells import Glyphs, fit, name_of, span
-from orchestrator.cli.top_render import board_lines
+from orchestrator.cli.top_render import NO_WORK, board_lines
 from orchestrator.cli.top_screen import Screen, glyphs_of, page
+from orchestrator.cli.top_work import Work
 from orchestrator.client.client import Client
 from orchestrator.client.errors import ClientError, DaemonLost, NoDaemon, Refusal
 from orchestrator.client.wire import DEFAULT_URL
@@ -31,7 +33,8 @@ A tenant's columns, calls and tokens being those of the last minute:
   live     in flight                       those who wait in its priority
   call/m   answered calls         mean     wait of the calls sent
   fail/m   failed calls           oldest   wait of the one that waits longest
-  tok/m    tokens                 held by  what its next call waits for
+  tok/m    tokens                 ends in  when its last queued call goes, at this pace
+                                  held by  what its next call waits for
 
 \b
 Examples:
@@ -48,6 +51,11 @@ SILENT = 5.0
 
 PIPE_WIDTH = 160
 
+RUNS = 50
+"""Runs, and requests of people, that are asked for."""
+
+LIVE: Final = ("pending", "running")
+
 Views = Callable[[], AsyncGenerator[QueueView, None]]
 """One connection's views, now and about once a second, until the daemon ends it or a `ClientError` does."""
 
@@ -63,6 +71,8 @@ class Board:
     def __init__(self, url: str) -> None:
         self.url = url
         self.view: QueueView | None = None
+        self.work = Work()
+        self.only_work = False
         self._heard_at = 0.0
         self._why = ""
 
@@ -87,7 +97,20 @@ class Board:
             gone = f"daemon gone, trying again; this is from {span(silent)} ago: {self._why}"
         elif silent > SILENT:
             gone = f"the daemon says nothing; this is from {span(silent)} ago"
-        return board_lines(self.view, width=width, height=height, gone=gone, glyphs=glyphs)
+        return board_lines(
+            self.view,
+            width=width,
+            height=height,
+            gone=gone,
+            glyphs=glyphs,
+            work=self.work,
+            only_work=self.only_work,
+        )
+
+    def press(self, key: str) -> None:
+        """A key was pressed: `r` shows runs and jobs alone, and once more the rest beside them."""
+        if key in "rR":
+            self.only_work = not self.only_work
 
 
 async def follow(views: Views, board: Board, heard: Callable[[], None], lost: Callable[[ClientError], None]) -> None:
@@ -111,8 +134,16 @@ async def follow(views: Views, board: Board, heard: Callable[[], None], lost: Ca
         await trio.sleep(INTERVAL)
 
 
-async def show_live(views: Views, url: str, console: Console, quit: Callable[[], None]) -> None:
-    """Draws the board on the whole screen until cancelled; `quit` is called for the keys that ask for it."""
+async def show_live(
+    views: Views,
+    url: str,
+    console: Console,
+    quit: Callable[[], None],
+    work: Callable[[], Awaitable[Work]] | None = None,
+) -> None:
+    """Draws the board on the whole screen until cancelled; `quit` is called for keys that ask for it, `work` for runs,
+    jobs and requests of people.
+    """
     board = Board(url)
     screen = Screen(console, board.lines)
 
@@ -121,10 +152,17 @@ async def show_live(views: Views, url: str, console: Console, quit: Callable[[],
             screen.draw()
             await trio.sleep(INTERVAL)
 
+    async def look() -> None:
+        while work is not None:
+            with suppress(ClientError):  # the board says so already
+                board.work = await work()
+            await trio.sleep(INTERVAL)
+
     with screen.on():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(redraw)
-            nursery.start_soon(screen.watch, quit)
+            nursery.start_soon(look)
+            nursery.start_soon(screen.watch, quit, board.press)
             await follow(views, board, screen.draw, lambda _: screen.draw())
 
 
@@ -138,14 +176,14 @@ async def print_lines(views: Views, url: str) -> None:
     await follow(views, board, heard, lambda error: tell(f"daemon gone, trying again: {error.message}"))
 
 
-async def print_once(views: Views, console: Console, *, json: bool) -> None:
+async def print_once(views: Views, console: Console, *, json: bool, work: Work = NO_WORK) -> None:
     """Prints one view, whole."""
     async with aclosing(views()) as stream:
         async for view in stream:
             if json:
                 print_json(view)
             else:
-                lines = board_lines(view, width=console.width, glyphs=glyphs_of(console))
+                lines = board_lines(view, width=console.width, glyphs=glyphs_of(console), work=work)
                 for line in lines:
                     line.rstrip()
                 console.print(page(lines))
@@ -153,9 +191,10 @@ async def print_once(views: Views, console: Console, *, json: bool) -> None:
 
 
 def top(url: Url = DEFAULT_URL, once: Once = False, json: Lines = False) -> None:
-    """Shows who waits for what, live: queues, limits, shares, runs.
+    """Shows who waits for what, live: queues, limits, shares, runs, jobs, and what people are asked.
 
-    On a terminal the board is drawn again every second, until q or Ctrl-C. In a pipe it is printed once.
+    On a terminal the board is drawn again every second, until q or Ctrl-C; r shows runs and jobs alone, and back. In a
+    pipe it is printed once.
     """
     raise typer.Exit(speak(url, partial(_work, once=once, json=json), interrupted=""))
 
@@ -167,11 +206,11 @@ async def _work(client: Client, ending: SignalEnd, *, once: bool, json: bool) ->
     with trio.CancelScope() as scope:
         ending.target = _Stop(scope)
         if once or not (terminal or json):
-            await print_once(views, console, json=json)
+            await print_once(views, console, json=json, work=Work() if json else await _work_of(client))
         elif json:
             await print_lines(views, client.url)
         else:
-            await show_live(views, client.url, console, scope.cancel)
+            await show_live(views, client.url, console, scope.cancel, partial(_work_of, client))
     return DONE
 
 
@@ -192,3 +231,11 @@ async def _views(client: Client) -> AsyncGenerator[QueueView, None]:
     while True:
         yield await client.queue()
         await trio.sleep(INTERVAL)
+
+
+async def _work_of(client: Client) -> Work:
+    """What there is to be seen beside the queue: a few runs, the jobs, what people are asked."""
+    runs = await client.runs(observed=LIVE, size=RUNS)
+    jobs = await client.jobs()
+    asked = await client.approvals(size=RUNS)
+    return Work(runs.runs, runs.total, jobs.jobs, asked.approvals, time.time())

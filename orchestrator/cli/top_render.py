@@ -16,6 +16,7 @@ from agents.lifecycle import TERMINAL
 from orchestrator.cli.progress import duration
 from orchestrator.cli.top_cells import UNICODE, Glyphs, bar, clip, few, fit, name_of, percent, span
 from orchestrator.cli.top_tenants import tenant_lines
+from orchestrator.cli.top_work import Work, work_lines
 from orchestrator.views.queue import BackendView, EndpointView, LimitView, PoolView, QueueView
 
 TENANTS_WANTED = 5
@@ -35,6 +36,11 @@ SHOWN = 0.005
 
 NAME_MOST = 20
 
+WORK_SHARE = 3
+"""The part of the screen that runs, jobs and people have at most: one in so many lines."""
+
+NO_WORK = Work()
+
 
 class Detail(IntEnum):
     """How much is told of endpoints."""
@@ -45,14 +51,27 @@ class Detail(IntEnum):
 
 
 def board_lines(
-    view: QueueView, *, width: int, height: int | None = None, gone: str = "", glyphs: Glyphs = UNICODE
+    view: QueueView,
+    *,
+    width: int,
+    height: int | None = None,
+    gone: str = "",
+    glyphs: Glyphs = UNICODE,
+    work: Work = NO_WORK,
+    only_work: bool = False,
 ) -> list[Text]:
     """The board in at most `height` lines of at most `width` cells. `gone` says that what is shown is old, and why; it
-    stands on a line that is empty otherwise, so that nothing moves.
+    stands on a line that is empty otherwise, so that nothing moves. `work` has a third of the screen, and with
+    `only_work` all of it.
     """
     lines = [*_header(view, width, glyphs), Text(f" {name_of(gone)}", "bold red")]
     if not view.backends:
         lines.append(Text(" no backends"))
+    room = None if height is None else height - len(lines)
+    least = None if room is None else max(room if only_work else room // WORK_SHARE, 0)
+    lines += work_lines(view, work, width, least, glyphs)
+    if only_work:
+        return [clip(line, width, glyphs) for line in (lines if height is None else _cut(lines, height))]
     room = None if height is None else height - len(lines)
     blocks = _blocks(view.backends, width, room, glyphs)
     shares: Sequence[int | None] = [None] * len(blocks)
@@ -162,6 +181,10 @@ def _endpoints(backend: BackendView, detail: Detail, width: int, glyphs: Glyphs)
     ):
         if count or word in ("queued", "in flight"):
             title.append(f"   {count:,} {word}")
+    if backend.held_by:
+        title.append(f"   held by {name_of(backend.held_by)}", "yellow")
+        if backend.held_until:
+            title.append(f" for {span(backend.held_until)}", "yellow")
     if detail is Detail.SUMMARY:
         return [title, _summary(backend.endpoints)]
     lines = [title]
@@ -196,6 +219,11 @@ def _endpoint(endpoint: EndpointView, name: int, glyphs: Glyphs) -> Text:
     line.append_text(_breaker(endpoint))
     if endpoint.cuts:
         line.append(f"   {endpoint.cuts:,} cut{'' if endpoint.cuts == 1 else 's'}", "yellow")
+    if endpoint.last_cuts:
+        cut = endpoint.last_cuts[0]
+        line.append(f", the last {span(cut.ago)} ago from {cut.before:,} to {cut.after:,}", "yellow")
+    if endpoint.failing_with and endpoint.breaker != "closed":
+        line.append(f"   {name_of(endpoint.failing_with)}", "red")
     return line
 
 

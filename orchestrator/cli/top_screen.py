@@ -62,12 +62,14 @@ class Screen:
             width, height = self._console.size
             self._live.update(page(self._lines(width, height, glyphs_of(self._console))), refresh=True)
 
-    async def watch(self, quit: Callable[[], None]) -> None:
-        """Draws again when the size changes, calls `quit` for its keys, and lets go while the process is stopped."""
+    async def watch(self, quit: Callable[[], None], press: Callable[[str], None] = lambda key: None) -> None:
+        """Draws again when the size changes, calls `quit` for its keys and `press` for others, and lets go while the
+        process is stopped.
+        """
         async with trio.open_nursery() as nursery:
             with trio.open_signal_receiver(signal.SIGWINCH, signal.SIGTSTP) as signals:
                 if self._keys is not None:
-                    nursery.start_soon(self._read_keys, self._keys, quit)
+                    nursery.start_soon(self._read_keys, self._keys, quit, press)
                 await self._obey(signals)
 
     async def _obey(self, signals: AsyncIterator[int]) -> None:
@@ -78,7 +80,7 @@ class Screen:
                 self._take()
             self.draw()
 
-    async def _read_keys(self, keys: int, quit: Callable[[], None]) -> None:
+    async def _read_keys(self, keys: int, quit: Callable[[], None], press: Callable[[str], None]) -> None:
         while True:
             await trio.lowlevel.wait_readable(keys)
             pressed = os.read(keys, 64)
@@ -86,6 +88,10 @@ class Screen:
                 return
             if QUIT & set(pressed):
                 quit()
+            else:
+                for key in pressed.decode("ascii", "ignore"):
+                    press(key)
+                self.draw()
 
     def _take(self) -> None:
         if self._keys is not None:

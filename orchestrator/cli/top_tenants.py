@@ -190,6 +190,16 @@ def _failed(row: Row, glyphs: Glyphs) -> Text:
     return Text(few(failed), "red" if failed else "dim")
 
 
+def _ends(row: Row, glyphs: Glyphs) -> Text:
+    """When the last of the tenant's queued calls goes, at the present pace; `?` where nobody can know."""
+    waits = [wait.last_in for wait in row.tenant.waits]
+    if not waits:
+        return Text("-")
+    known = [last for last in waits if last is not None]
+    return Text(span(max(known)) if len(known) == len(waits) else "?")
+
+
+ENDS = Column("ends in", _ends, 7)
 MEAN = Column("mean", lambda row, _: Text(span(row.tenant.mean_wait)), 5)
 CALLS = Column("call/m", lambda row, _: Text(few(row.tenant.calls_per_minute)), 6)
 FAILED = Column("fail/m", _failed, 6)
@@ -208,8 +218,9 @@ COLUMNS = (
     SHARE_BARS,
     MEAN,
     Column("oldest", lambda row, _: Text(span(row.tenant.oldest_wait)), 6),
+    ENDS,
     OWN_LIMIT,
 )
 
-OPTIONAL = (SHARE_BARS, OWN_LIMIT, MEAN, FAILED, CALLS)
+OPTIONAL = (SHARE_BARS, OWN_LIMIT, MEAN, ENDS, FAILED, CALLS)
 """What is left out where there is no room, the first first."""

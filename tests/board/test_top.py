@@ -24,11 +24,22 @@ from msgspec.structs import replace
 from orchestrator.cli.top import INTERVAL, Board, follow
 from orchestrator.cli.top_cells import UNICODE
 from orchestrator.client.errors import BadAnswer, ClientError, DaemonLost, NoDaemon, Refusal
+from orchestrator.views.approvals import ApprovalList
+from orchestrator.views.jobs import JobList
 from orchestrator.views.queue import QueueView
+from orchestrator.views.runs import RunPage
 from tests.board.busy import BUSY
+from tests.board.working import ASKED, JOB, RUN
 
 SECONDS = 20.0
 COMMAND = (sys.executable, "-c", "import typer; from orchestrator.cli.top import top; typer.run(top)")
+
+SAYS = {
+    "/api/queue": BUSY,
+    "/api/runs": RunPage(runs=(RUN,), next="", total=1, states={}),
+    "/api/jobs": JobList(jobs=(JOB,)),
+    "/api/approvals": ApprovalList(approvals=(ASKED,), total=1),
+}
 
 TAKE_TERMINAL = "import os; os.close(os.open(os.ttyname(0), os.O_RDWR))"
 """The first terminal that a session's leader opens becomes the session's, and its signals go there."""
@@ -114,7 +125,8 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        body = msgspec.json.encode(BUSY)
+        path = self.path.partition("?")[0]
+        body = msgspec.json.encode(SAYS[path])
         self.send_response(200)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(body)))
@@ -127,7 +139,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """A daemon that says `BUSY` to everything."""
+    """A daemon that says `BUSY`, and has one run, one job, and one request of people."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
         server.daemon_threads = True
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
@@ -143,6 +155,7 @@ def test_in_a_pipe_it_prints_once(url: str) -> None:
     lines = result.stdout.splitlines()
     assert "\x1b" not in result.stdout
     assert any(line.startswith(" research") for line in lines)
+    assert any(RUN.run in line for line in lines)
     assert all(line == line.rstrip() for line in lines)
 
 

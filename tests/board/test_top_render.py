@@ -84,7 +84,7 @@ def test_more_room_tells_more() -> None:
     extra = ("mean", "fail/m", "own limit", "share | by weight")
     assert not any(word in "\n".join(narrow) for word in extra)
     assert all(word in "\n".join(wide) for word in extra)
-    assert row(wide, "trial")[-5:] == ["22s", "requests/min", "100%", "own", "requests/min"]
+    assert row(wide, "trial")[-6:] == ["22s", "-", "requests/min", "100%", "own", "requests/min"]
     assert len([line for line in wide if "requests/min " in line and "/500" in line]) == 3
     assert "others 6%" in "\n".join(wide)
 
