@@ -5,9 +5,9 @@
 | a run failed, or its log could not be kept                           | warning |
 | a tool ran into its timeout, or nobody knows what it did             | warning |
 | a run waits for people, hears from them, is taken up again           | info    |
-| a run was cancelled, or a limit stopped it                           | info    |
-| a run that belongs to no job was created, or completed               | info    |
-| everything else: model calls, tools, runs of jobs that went well     | debug   |
+| a limit beyond its own stopped a run: its job's, its tenant's        | info    |
+| a run that belongs to no job was created, or ended                   | info    |
+| everything else: model calls, tools, runs of jobs                    | debug   |
 
 No line has a prompt, an answer, arguments or results of tools, or what people said: of texts it says how long they are.
 Of equal lines at most `BURST` in `SPAN` seconds are written (see `log`).
@@ -47,6 +47,9 @@ from agents.snapshot import RunSnapshot
 from orchestrator.instruments.log import LEVELS, Bursts, Level
 
 Fields = dict[str, object]
+
+OWN: Final = "run"
+"""What a run's own scope is called (`agents.budget.Scope`)."""
 
 ALARMING: Final = frozenset({"timeout", "unknown_effect"})
 """Outcomes of tool calls that somebody should look at."""
@@ -108,7 +111,7 @@ def level_of(event: Event, *, in_job: bool) -> Level:
             return "warning"
         case ToolFinished(outcome=outcome) if outcome in ALARMING:
             return "warning"
-        case RunEnded(state=state) if state is not State.COMPLETED:
+        case RunEnded(limit=limit, scope=scope) if limit and scope != OWN:
             return "info"
         case RunCreated() | RunEnded():
             return "debug" if in_job else "info"

@@ -101,11 +101,16 @@ def test_every_line_says_whose_run_it_is(logged: io.StringIO) -> None:
 
 
 def test_runs_of_jobs_are_quiet_and_others_are_not(logged: io.StringIO) -> None:
-    """At info a run of its own has two lines, and a run of a job that goes well has none."""
+    """At info a run of its own has two lines, and a run of a job has one if its job's budget stopped it."""
     log = RunLog(structlog.get_logger(), "info")
     for event in (created("a"), RunStarted(run="a"), ended("a"), created("b", job="j"), ended("b")):
         log.see(event)
-    assert [(line["run"], line["event"]) for line in lines(logged)] == [("a", "run created"), ("a", "run ended")]
+    log.see(created("c", job="j"))
+    log.see(
+        RunEnded(run="c", state=State.STOPPED, reason=StopReason.TOKEN_BUDGET_EXCEEDED, scope="job", limit="tokens")
+    )
+    said = [(line["run"], line["event"]) for line in lines(logged)]
+    assert said == [("a", "run created"), ("a", "run ended"), ("c", "run ended")]
 
 
 @pytest.mark.parametrize(
