@@ -145,5 +145,5 @@ class Ledger(Protocol):
         ...
 
     async def slowest(self, since: float, *, tenant: str = "", job: str = "", size: int = 20) -> list[CallRow]:
-        """Of the calls that arrived since a time those that waited longest, the longest first; empty filters match all."""
+        """Of the calls that arrived since a time those that waited longest, in that order; empty filters match all."""
         ...

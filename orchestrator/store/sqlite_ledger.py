@@ -65,21 +65,23 @@ FROM (
                AS input,
            coalesce(cached, 0) AS cached, CASE WHEN ended IS NULL THEN held_output ELSE 0 END AS output,
            (1 + retried) * held_input AS held_input, (1 + retried) * held_output AS held_output
-    FROM calls WHERE sent > 0 AND sent >= :since
+    FROM calls WHERE sent >= :since AND sent > 0
     UNION ALL
     SELECT backend, endpoint, tenant, CAST(ended / :slot AS INTEGER) * :slot, 0, 0, 0, 0,
            coalesce(output, held_output), 0, 0
-    FROM calls WHERE ended >= :since AND sent > 0
+    FROM calls WHERE ended >= :since AND +sent > 0
 )
 GROUP BY backend, endpoint, tenant, at ORDER BY backend, endpoint, tenant, at
 """
+"""`sent > 0` says that the index on it will do. It comes last, because SQLite begins at the first bound that it reads,
+and would go through all calls there ever were; with a plus it is kept from choosing that index at all."""
 
 
 _WENT: Final = """
 SELECT tenant, priority, job, run = :run AND run <> '' AS own, count(*) AS calls,
        sum(CASE WHEN input IS NULL THEN held_input ELSE input + coalesce(cached, 0) + coalesce(cache_write, 0) END
            + coalesce(output, held_output))
-FROM calls WHERE sent > 0 AND sent >= :since AND sent < :until AND backend = :backend
+FROM calls WHERE sent >= :since AND sent < :until AND sent > 0 AND backend = :backend
 GROUP BY tenant, priority, job, own ORDER BY calls DESC, tenant, priority, job, own
 """
 
