@@ -9,7 +9,7 @@ import trio
 from orchestrator.daemon.owners import Owners
 from orchestrator.explain.service import Explainer
 from orchestrator.policy.ticket import Ticket
-from orchestrator.policy.waits import FAIR_ORDER
+from orchestrator.policy.waits import FAIR_ORDER, Told
 from orchestrator.runs.service import RunService
 from orchestrator.store.ledger_port import CallRow, Ledger
 
@@ -25,7 +25,7 @@ class OwnersSeen:
         """The calls that wait of a run, or the one of a key, as their rows would be now."""
         now, wall = trio.current_time(), self._wall()
         return [
-            _row(backend, ticket, now, wall)
+            _row(backend, ticket, owner.policy.reasons.so_far(ticket, owner.policy.accounts.sent, now), now, wall)
             for backend, owner in self._owners.by_name.items()
             for ticket in owner.unsent()
             if wanted in (ticket.run, ticket.call.key)
@@ -55,12 +55,7 @@ def explainer_of(owners: Owners, ledger: Ledger, runs: RunService, wall: Callabl
     return Explainer(ledger, runs, waiting=seen.waiting, weight=seen.weight, amounts=seen.amounts, wall=wall)
 
 
-def _row(backend: str, ticket: Ticket, now: float, wall: float) -> CallRow:
-    """What it waited for in earlier tries is known; for what it waits since, what last held it."""
-    waits = dict(ticket.waits or {})
-    since = max(0.0, now - ticket.eligible_since)
-    held_by = ticket.held_by or FAIR_ORDER
-    waits[held_by] = waits.get(held_by, 0.0) + since
+def _row(backend: str, ticket: Ticket, waits: Told, now: float, wall: float) -> CallRow:
     call = ticket.call
     return CallRow(
         key=call.key or "(without a key)",
@@ -72,9 +67,9 @@ def _row(backend: str, ticket: Ticket, now: float, wall: float) -> CallRow:
         model=call.request.model,
         arrived=wall - (now - ticket.arrived),
         retried=ticket.attempts,
-        waited=sum(waits.values()),
-        held_by=held_by,
-        waits=msgspec.json.encode(waits).decode(),
+        waited=sum(seconds for _, seconds in waits),
+        held_by=ticket.held_by or FAIR_ORDER,
+        waits=msgspec.json.encode(dict(waits)).decode(),
         held_input=ticket.whole_input,
         held_output=ticket.max_output if ticket.max_output < math.inf else 0,
     )

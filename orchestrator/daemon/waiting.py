@@ -6,6 +6,7 @@ from typing import Final
 from agents.lifecycle import State
 from orchestrator.daemon.owners import Owners
 from orchestrator.instruments.tools import Running
+from orchestrator.policy.endpoints import CLOSED_OFF
 from orchestrator.policy.waits import FAIR_ORDER
 from orchestrator.runs.record import RunRecord
 
@@ -20,7 +21,11 @@ def waits_for(owners: Owners, running: Iterable[Running], records: Mapping[str, 
     found = {run: BUDGET for run, record in records.items() if _wants_room(record)}
     found |= {call.run: f"tool {call.tool}" for call in running}
     for owner in owners.by_name.values():
-        found |= {ticket.run: ticket.held_by or FAIR_ORDER for ticket in owner.unsent() if ticket.run}
+        held_by = owner.policy.held_by
+        for ticket in owner.unsent():
+            if ticket.run:
+                # whoever stands behind others waits for them, except where nobody goes
+                found[ticket.run] = held_by if held_by in CLOSED_OFF else ticket.held_by or FAIR_ORDER
     return found
 
 

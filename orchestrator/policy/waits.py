@@ -25,6 +25,7 @@ waited, nothing for one that did not.
 """
 
 from bisect import bisect_right
+from copy import copy
 from itertools import islice
 from typing import Final
 
@@ -173,6 +174,17 @@ class Reasons:
             for what, share in self._divided(held_by, seconds * part, others):
                 waits[what] = waits.get(what, 0.0) + share
         ticket.waits = most_first(waits)
+
+    def so_far(self, ticket: Ticket, sent: float, now: float) -> Told:
+        """What a call that still waits has waited for by now; nothing is booked."""
+        look = Reasons(self._began)
+        look.backend, look._own = self.backend, self._own
+        seen = copy(ticket)
+        if ticket.state == "waiting":
+            look.between_attempts(seen, now)
+        else:
+            look.queued(seen, sent, now)
+        return seen.waits
 
     def _divided(self, what: str, seconds: float, others: float) -> Told:
         """The parts of a time in which `what` held the next call, and `others` got so much of what was sent."""

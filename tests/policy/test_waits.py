@@ -222,3 +222,15 @@ def test_a_stranger_costs_what_the_others_do() -> None:
     assert costs.of("blue") == pytest.approx(5.0, rel=0.01)
     assert (costs.of("red"), costs.of("a stranger")) == (3.0, pytest.approx(4.0, rel=0.01))
     assert Accounts().costs().of("blue") == 0.0
+
+
+def test_a_call_that_still_waits_is_told_the_same_and_nothing_is_booked() -> None:
+    """Asked in the middle, a call's parts are what they would be if it left now, and it waits on as before."""
+    queue = Queue()
+    ticket = queue.join("blue")
+    queue.reasons.backend.note("breaker", 0.0)
+    queue.now = 40.0
+    assert queue.reasons.so_far(ticket, queue.accounts.sent, queue.now) == (("breaker", 40.0),)
+    assert queue.reasons.held_seconds == {}
+    assert ticket.waits == ()
+    assert queue.leave(ticket) == {"breaker": 40.0}
