@@ -259,10 +259,10 @@ def _limits(limits: LimitSet, now: float) -> tuple[LimitView, ...]:
     windows = [
         LimitView(
             name=limit.name,
-            amount=limit.amount,
+            amount=limit.configured,
             per=limit.per,
-            used=(limit.used + limit.held) / limit.amount,
-            others=limit.foreign / limit.amount,
+            used=(limit.used + limit.held) / limit.configured,
+            others=limit.withheld,
             opens_in=limit.closed_until - now if limit.closed_until > now else None,
         )
         for limit in books.limits

@@ -91,6 +91,7 @@ class Explainer:
             ahead=calls[0].ahead if calls else (),
             calls=tuple(calls),
             words=(),
+            message=view.message,
         )
         backend = slow[0].backend if slow else ""
         words = run_words(explained, weights=self._weights(backend), amounts=self._amounts(backend))

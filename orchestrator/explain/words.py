@@ -84,6 +84,8 @@ def run_words(run: RunExplanation, *, weights: Callable[[str], float], amounts: 
     """Where a run's time went, why, and what would help."""
     ended = f" ({run.reason})" if run.reason else ""
     said = [f"Run {run.run} of tenant {run.tenant} is {run.state}{ended}, {seconds(run.seconds)} after it was made."]
+    if run.message:
+        said.append(f"What is said of it: {run.message.rstrip('.')}.")
     parts = (
         ("in queue", run.queue),
         ("with the model", run.model),

@@ -68,6 +68,9 @@ class Blocked(Struct, frozen=True, gc=False):
 class LimitStatistics(Struct, frozen=True):
     """One limit's books at one time, in its own unit, per `per` seconds; `foreign` is what others probably use.
 
+    `amount` is what the provider allows, at most what is `configured`; `withheld` is the part of that which is not ours
+    to use: what others use, and what the provider took away.
+
     `pace_share` is the part of the limit at which it is paced, below 1 after refusals that nothing explains.
     """
 
@@ -80,6 +83,8 @@ class LimitStatistics(Struct, frozen=True):
     closed_until: float
     pace_share: float = 1.0
     per: float = 60.0
+    configured: float = 0.0
+    withheld: float = 0.0
 
 
 class LimitSetStatistics(Struct, frozen=True):
@@ -252,8 +257,8 @@ class LimitSet:
         return self._windows
 
     def used(self, now: float) -> Mapping[str, float]:
-        """Logged and held, as a share of each limit, by its name."""
-        return {window.name: window.taken(now) / window.amount for window in self._windows}
+        """Logged and held, as a share of each limit as configured, by its name."""
+        return {window.name: window.taken(now) / window.spec.amount for window in self._windows}
 
     def statistics(self, now: float) -> LimitSetStatistics:
         """The books, for people and tests."""
@@ -283,4 +288,6 @@ def _row(window: Window, now: float) -> LimitStatistics:
         closed_until=window.gate,
         pace_share=window.share,
         per=window.span,
+        configured=float(window.spec.amount),
+        withheld=window.withheld(now),
     )

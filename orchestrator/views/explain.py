@@ -17,7 +17,8 @@ class Ahead(Struct, frozen=True, kw_only=True):
     """Calls that were sent to the same backend while one waited, whose they were, and by which rule they went first.
 
     `rule` is `priority`, `minimum_share`, `own_limit`, `fair_tenants`, `fair_jobs`, `run_order` or `arrival`;
-    `orchestrator.explain.ahead` says what they mean. `tokens` are input and output as reported, or as held where nothing was.
+    `orchestrator.explain.ahead` says what they mean. `tokens` are input and output as reported, or as held where
+    nothing was.
     """
 
     rule: str
@@ -54,10 +55,10 @@ class CallExplanation(Struct, frozen=True, kw_only=True):
 
 
 class RunExplanation(Struct, frozen=True, kw_only=True):
-    """One run: where its time went. `queue`, `model`, `tools`, `people` and `other` add up to `seconds`.
+    """One run: where its time went, and in `message` what is said of its end, or of what is in its way.
 
-    `calls` are the calls that waited longest, the longest first, a few at most; `ahead` is what went before the first
-    of them.
+    `queue`, `model`, `tools`, `people` and `other` add up to `seconds`. `calls` are the calls that waited longest, the
+    longest first, a few at most; `ahead` is what went before the first of them.
     """
 
     run: str
@@ -75,6 +76,7 @@ class RunExplanation(Struct, frozen=True, kw_only=True):
     ahead: tuple[Ahead, ...]
     calls: tuple[CallExplanation, ...]
     words: tuple[str, ...]
+    message: str = ""
 
 
 class SlowCalls(Struct, frozen=True, kw_only=True):

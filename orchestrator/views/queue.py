@@ -7,10 +7,11 @@ from msgspec import Struct
 
 
 class LimitView(Struct, frozen=True, kw_only=True):
-    """One limit: `used` is the part of `amount` per `per` seconds that is used or held. A `per` of 0 is a cap on what
-    is in flight.
+    """One limit as configured: `used` is the part of `amount` per `per` seconds that is used or held. A `per` of 0 is a
+    cap on what is in flight.
 
-    `others` is the part that others with the same key are believed to use. `opens_in` is until when the provider has
+    `others` is the part that is not ours to use: what others with the same key are believed to use, and what the
+    provider has taken away. `opens_in` is until when the provider has
     closed the limit, None if it has not.
     """
 
