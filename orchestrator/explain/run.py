@@ -6,7 +6,7 @@ add up to the whole, though tools of one reply run side by side.
 
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from agents.events import (
     ApprovalDecided,
@@ -26,12 +26,16 @@ from agents.events import (
 
 
 class Spans(Struct):
-    """Seconds of a run by what was open. `model` has the waits in queue in it."""
+    """Seconds of a run by what was open. `model` has the waits in queue in it; `by_tool` has those of each tool, which
+    may overlap, and `running` names the tools that are still at work.
+    """
 
     model: float = 0.0
     tools: float = 0.0
     people: float = 0.0
     other: float = 0.0
+    by_tool: dict[str, float] = field(default_factory=dict)
+    running: tuple[str, ...] = ()
 
     @property
     def whole(self) -> float:
@@ -50,10 +54,13 @@ def spans_of(events: Sequence[Event], now: float) -> Spans:
         if isinstance(event, RunEnded):
             return spans
     _spend(spans, open_, max(0.0, now - at))
+    spans.running = tuple(dict.fromkeys(open_.tools.values()))
     return spans
 
 
 def _spend(spans: Spans, open_: "_Open", seconds: float) -> None:
+    for tool in dict.fromkeys(open_.tools.values()):
+        spans.by_tool[tool] = spans.by_tool.get(tool, 0.0) + seconds
     if open_.tools:
         spans.tools += seconds
     elif open_.waiting or (open_.asked and not open_.model):
@@ -68,7 +75,7 @@ class _Open:
     """What of a run is open."""
 
     def __init__(self) -> None:
-        self.tools: set[tuple[int, int]] = set()
+        self.tools: dict[tuple[int, int], str] = {}
         self.asked: set[str] = set()
         self.model = False
         self.waiting = False
@@ -80,9 +87,9 @@ class _Open:
             case ModelReplied() | ModelFailed():
                 self.model = False
             case ToolStarted():
-                self.tools.add((event.step, event.index))
+                self.tools[event.step, event.index] = event.name
             case ToolFinished():
-                self.tools.discard((event.step, event.index))
+                self.tools.pop((event.step, event.index), None)
             case ApprovalRequested() | InputRequested():
                 self.asked.add(event.key)
             case ApprovalDecided() | InputGiven():

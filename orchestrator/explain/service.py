@@ -92,6 +92,8 @@ class Explainer:
             calls=tuple(calls),
             words=(),
             message=view.message,
+            by_tool=_longest_first(spans.by_tool),
+            running=spans.running,
         )
         backend = slow[0].backend if slow else ""
         words = run_words(explained, weights=self._weights(backend), amounts=self._amounts(backend))
@@ -135,4 +137,8 @@ def _together(rows: Iterable[CallRow]) -> tuple[WaitShare, ...]:
     for row in rows:
         for part in waits_of(row):
             sums[part.held_by] = sums.get(part.held_by, 0.0) + part.seconds
+    return _longest_first(sums)
+
+
+def _longest_first(sums: Mapping[str, float]) -> tuple[WaitShare, ...]:
     return tuple(WaitShare(held_by=what, seconds=sums[what]) for what in sorted(sums, key=lambda what: -sums[what]))

@@ -96,6 +96,14 @@ def run_words(run: RunExplanation, *, weights: Callable[[str], float], amounts: 
     spent = [f"{seconds(value)} {where}" for where, value in parts if value > BRIEF]
     if spent:
         said.append(f"Its time: {', '.join(spent)}.")
+    if run.by_tool:
+        tools = [f"{one.held_by} {seconds(one.seconds)}" for one in run.by_tool]
+        said.append(f"In tools: {', '.join(tools)}.")
+    if run.running:
+        said.append(
+            f"Still at work: {', '.join(run.running)}. If it hangs: look at what it talks to; its timeout ends the call,"
+            f" `headrace cancel {run.run}` the run."
+        )
     if run.queue > BRIEF and run.waits:
         said.append(f"In queue: {_reasons(run.waits, amounts)}.")
         said += ahead_words(run.ahead, run.tenant, weights)

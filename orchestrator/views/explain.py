@@ -58,7 +58,8 @@ class RunExplanation(Struct, frozen=True, kw_only=True):
     """One run: where its time went, and in `message` what is said of its end, or of what is in its way.
 
     `queue`, `model`, `tools`, `people` and `other` add up to `seconds`. `calls` are the calls that waited longest, the
-    longest first, a few at most; `ahead` is what went before the first of them.
+    longest first, a few at most; `ahead` is what went before the first of them. `by_tool` has the seconds of each tool,
+    the longest first (they may overlap), `running` names the tools that are still at work.
     """
 
     run: str
@@ -77,6 +78,8 @@ class RunExplanation(Struct, frozen=True, kw_only=True):
     calls: tuple[CallExplanation, ...]
     words: tuple[str, ...]
     message: str = ""
+    by_tool: tuple[WaitShare, ...] = ()
+    running: tuple[str, ...] = ()
 
 
 class SlowCalls(Struct, frozen=True, kw_only=True):

@@ -45,12 +45,19 @@ def test_each_part_of_a_life_is_named() -> None:
     """The model, people, tools, and what is none of them have the seconds between their events."""
     spans = spans_of([at(event, when) for when, event in LIFE], 500.0)
     assert (spans.model, spans.people, spans.tools, spans.other) == (10.0, 100.0, 7.0, 4.0)
+    assert (spans.by_tool, spans.running) == ({"look": 7.0}, ())
 
 
 def test_what_is_open_goes_on_until_now() -> None:
     """A run that still waits for people has waited until now."""
     spans = spans_of([at(event, when) for when, event in LIFE[:5]], 1_012.0)
     assert spans.people == 1_000.0
+
+
+def test_a_tool_that_hangs_is_named() -> None:
+    """While a tool is at work it is named, with the time that it has had so far."""
+    spans = spans_of([at(event, when) for when, event in LIFE[:7]], 713.0)
+    assert (spans.by_tool, spans.running) == ({"look": 600.0}, ("look",))
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.sampled_from(LIFE)), max_size=30), st.floats(0, 1e4))
