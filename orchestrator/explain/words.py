@@ -101,8 +101,8 @@ def run_words(run: RunExplanation, *, weights: Callable[[str], float], amounts: 
         said.append(f"In tools: {', '.join(tools)}.")
     if run.running:
         said.append(
-            f"Still at work: {', '.join(run.running)}. If it hangs: look at what it talks to; its timeout ends the call,"
-            f" `headrace cancel {run.run}` the run."
+            f"Still at work: {', '.join(run.running)}. If it hangs, look at what it talks to; its timeout ends the"
+            f" call, `headrace cancel {run.run}` the run."
         )
     if run.queue > BRIEF and run.waits:
         said.append(f"In queue: {_reasons(run.waits, amounts)}.")
