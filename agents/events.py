@@ -55,7 +55,7 @@ class RunCreated(RunEvent, frozen=True, kw_only=True, tag="run_created"):
     `agents.port.Priority`, None for its tenant's) and `expiry` (seconds since the epoch) are what whoever takes the run
     up needs to know, and so is `who`: the agent as it was asked for, as JSON, in the words of whoever created the run.
     A run that another one's tool call started names that run as its `parent`, the call's key, and how many runs are
-    above it.
+    above it. `trace` is the W3C trace context (`traceparent`) of whoever asked for the run, empty for none.
     """
 
     version: int = VERSION
@@ -73,6 +73,7 @@ class RunCreated(RunEvent, frozen=True, kw_only=True, tag="run_created"):
     parent: str = ""
     parent_key: str = ""
     depth: int = 0
+    trace: str = ""
 
 
 class RunStarted(RunEvent, frozen=True, kw_only=True, tag="run_started"):

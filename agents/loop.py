@@ -192,6 +192,7 @@ class AgentRun:
                 parent=origin.parent,
                 parent_key=origin.parent_key,
                 depth=origin.depth,
+                trace=origin.trace,
             )
         )
 

@@ -12,7 +12,7 @@ class Origin(Struct, frozen=True, kw_only=True):
 
     `session` is the log that the run is a part of, empty for one of its own. `who` is the agent as it was asked for,
     in the words of whoever created the run. A run that another one's tool call started names that run as its `parent`,
-    the call's key, and how many runs are above it.
+    the call's key, and how many runs are above it. `trace` is the trace context of whoever asked for it.
     """
 
     session: str = ""
@@ -23,6 +23,7 @@ class Origin(Struct, frozen=True, kw_only=True):
     parent: str = ""
     parent_key: str = ""
     depth: int = 0
+    trace: str = ""
 
 
 NOWHERE = Origin()

@@ -47,7 +47,8 @@ class Owner:
     """Owns one backend. Use: `await nursery.start(owner.run)`, then `OwnerPort(owner.inbox, flow)` for callers.
 
     `hooks` see every transition; they are synchronous and never raise. `on_turn` is told each turn's seconds of work,
-    `on_endpoint` backend and endpoint when one goes down (with what it failed with last) or is back (None).
+    `on_endpoint` backend and endpoint when one goes down (with what it failed with last) or is back (None). `trace`
+    says the trace context (`traceparent`) of the request that goes out for a call now.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Owner:
         on_turn: Callable[[float], None] | None = None,
         on_endpoint: Callable[[str, str, ModelError | None], None] | None = None,
         rng: random.Random | None = None,
+        trace: Callable[[Call], str] | None = None,
     ) -> None:
         if not endpoints:
             raise ValueError(f"backend {config.name}: at least one endpoint is needed")
@@ -69,6 +71,7 @@ class Owner:
         self._on_turn = on_turn
         self._on_endpoint = on_endpoint
         self._rng = rng or random.Random()
+        self._trace = trace
         self._open: dict[Call, Attempt | None] = {}
         self._policy: Dispatcher | None = None
         self._slots: list[Slots] = []
@@ -85,7 +88,9 @@ class Owner:
         self._policy = make_policy(self.config, self.endpoints, self._rng, self._now())
         try:
             async with trio.open_nursery() as nursery:
-                self._slots = [Slots(endpoint.name, endpoint.backend.connect, nursery) for endpoint in self.endpoints]
+                self._slots = [
+                    Slots(endpoint.name, endpoint.backend.connect, nursery, self._trace) for endpoint in self.endpoints
+                ]
                 task_status.started()
                 try:
                     await self._serve(self._policy)

@@ -19,22 +19,33 @@ from typing import Any
 
 import trio
 
+from agents.port import Call
 from orchestrator.attempt import Attempt
 from orchestrator.backends.base import Connection
+from orchestrator.backends.tracing import TRACEPARENT
 
 CLOSE_GRACE = 5.0
 """Seconds that closing a connection may take when its slot ends."""
 
 
 class Slots:
-    """Starts attempts on idle slots, or on new ones. `started` counts the slots there are."""
+    """Starts attempts on idle slots, or on new ones. `started` counts the slots there are; `trace` says the trace
+    context of the request that goes out for a call now.
+    """
 
-    __slots__ = ("_connect", "_due", "_idle", "_name", "_nursery", "started")
+    __slots__ = ("_connect", "_due", "_idle", "_name", "_nursery", "_trace", "started")
 
-    def __init__(self, name: str, connect: Callable[[], Connection], nursery: trio.Nursery) -> None:
+    def __init__(
+        self,
+        name: str,
+        connect: Callable[[], Connection],
+        nursery: trio.Nursery,
+        trace: Callable[[Call], str] | None = None,
+    ) -> None:
         self._name = name
         self._connect = connect
         self._nursery = nursery
+        self._trace = trace
         self._idle: list[trio.lowlevel.Task] = []
         self._due: deque[Attempt] = deque()
         """One for each slot that was woken or started for it and has not run yet."""
@@ -61,6 +72,8 @@ class Slots:
                         this, attempt = attempt, None
                         if connection is None:
                             connection = self._open(this)
+                        if self._trace is not None:
+                            TRACEPARENT.set(self._trace(this.call))
                         if connection is not None:
                             await this.run(connection, scope)
         finally:

@@ -44,6 +44,7 @@ def routes(services: Services) -> list[Route]:
 
     async def call(request: Request, body: CallRequest) -> CallReply | EventStream:
         ready = _prepared(services, client_of(request.scope), body)
+        services.traced(ready.key, request.headers)
         if body.stream:
             return EventStream(_streamed(services, ready), patience=PATIENCE)
         return CallReply(reply=await _answered(services, ready), call=ready.key)

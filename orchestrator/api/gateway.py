@@ -42,6 +42,7 @@ class Gateway:
         asked = read_asked(self._services, request, dialect, body)
         self._show_limits(request, asked)
         show_call(request.scope, asked.key)
+        self._services.traced(asked.key, request.headers)
         if asked.parsed.stream:
             return Relay(request.scope, dialect, self._batches(asked, restartable=False))
         work = self._document if dialect in ("embeddings", "count_tokens") else self._assembled

@@ -109,7 +109,8 @@ def routes(services: Services) -> list[Route]:
         return (await own_run(runs, client_of(request.scope), request.path_params["run"])).run
 
     async def start(request: Request, body: RunRequest) -> Response:
-        view = await runs.start(run_for(services, client_of(request.scope), body))
+        traceparent = request.headers.get("traceparent", "")
+        view = await runs.start(run_for(services, client_of(request.scope), body, traceparent))
         return json_answer(view, 201, {"location": f"/api/runs/{quote(view.run, safe='')}"})
 
     async def page(request: Request, query: RunsQuery) -> RunPage:

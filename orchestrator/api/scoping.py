@@ -17,6 +17,9 @@ from orchestrator.views.queue import BackendView, CapabilitiesView, PoolView, Qu
 from orchestrator.views.runs import PriorityName, RunRequest, RunView
 from orchestrator.views.sessions import SessionDetail
 
+TRACE_BYTES = 64
+"""What is longer is no trace context of the version that there is."""
+
 _NAMES: dict[Priority, PriorityName] = {
     Priority.INTERACTIVE: "interactive",
     Priority.STANDARD: "standard",
@@ -54,10 +57,15 @@ def own_jobs(jobs: Jobs, client: Client) -> JobList:
     return every if client.admin else JobList(jobs=tuple(view for view in every.jobs if client.sees(view.tenant)))
 
 
-def run_for(services: Services, client: Client, asked: RunRequest) -> RunRequest:
+def run_for(services: Services, client: Client, asked: RunRequest, traceparent: str = "") -> RunRequest:
     """The run for the client's tenant, no more urgent than its key allows. Raises `Forbidden`, `InvalidLimits`."""
     tenant = client.tenant_for(asked.tenant)
-    return msgspec.structs.replace(asked, tenant=tenant, priority=_capped(services, client, tenant, asked.priority))
+    return msgspec.structs.replace(
+        asked,
+        tenant=tenant,
+        priority=_capped(services, client, tenant, asked.priority),
+        traceparent=traceparent[:TRACE_BYTES] or asked.traceparent,
+    )
 
 
 def job_for(services: Services, client: Client, asked: JobRequest) -> JobRequest:

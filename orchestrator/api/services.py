@@ -240,7 +240,8 @@ class Services(Struct, frozen=True, kw_only=True):
     tenant's name that is none. `open_metrics`: `/metrics` asks for no key.
     `max_tokens` is a model's own bound on its output in tokens, None where none is configured; `allowances` what a
     tenant has left where that model is served; `wall` the time in seconds since the epoch. `answered` is told path and
-    status of every answer; `waits_for` says of open runs what they wait for.
+    status of every answer; `waits_for` says of open runs what they wait for;
+    `traced` is told a call's key and the headers of the request for it.
     """
 
     runs: Runs
@@ -264,3 +265,4 @@ class Services(Struct, frozen=True, kw_only=True):
     wall: Callable[[], float] = time.time
     answered: Callable[[str, int], None] = lambda path, status: None
     waits_for: Callable[[], Mapping[str, str]] = dict
+    traced: Callable[[str, Mapping[str, str]], None] = lambda key, headers: None

@@ -19,6 +19,8 @@ import httpcore2
 import httpx2
 import trio
 
+from orchestrator.backends.tracing import TRACEPARENT
+
 CORE_ERRORS = (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException)
 
 
@@ -121,7 +123,7 @@ class SlotTransport(httpx2.AsyncBaseTransport):
                 port=request.url.port,
                 target=request.url.raw_path,
             ),
-            headers=request.headers.raw,
+            headers=_traced(request.headers.raw),
             content=request.stream,
             extensions=request.extensions,
         )
@@ -140,6 +142,11 @@ class SlotTransport(httpx2.AsyncBaseTransport):
             stream=SlotBody(response.stream, request),
             extensions=response.extensions,
         )
+
+
+def _traced(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    traceparent = TRACEPARENT.get()
+    return [*headers, (b"traceparent", traceparent.encode())] if traceparent else headers
 
 
 class SlotBody(httpx2.AsyncByteStream):

@@ -19,6 +19,7 @@ from orchestrator.config.limit_tables import LimitKeys
 from orchestrator.config.numbers import Count, CountOrNone, NotNegative, Positive
 from orchestrator.config.pool_table import PoolTable
 from orchestrator.config.store_table import StoreTable
+from orchestrator.config.telemetry_table import TelemetryTable
 from orchestrator.config.tool_table import ToolTable
 from orchestrator.instruments.books import TENANT_LABELS
 from orchestrator.policy.admission import AdmissionConfig
@@ -137,6 +138,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     daemon: DaemonTable = field(default_factory=DaemonTable)
     store: StoreTable = StoreTable()
     pool: PoolTable = PoolTable()
+    telemetry: TelemetryTable = TelemetryTable()
     backends: dict[str, BackendTable] = {}
     models: dict[str, ModelTable] = {}
     agents: dict[str, AgentTable] = {}

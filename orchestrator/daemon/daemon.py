@@ -54,6 +54,7 @@ from orchestrator.daemon.standby import Leading, stand_by, until_lost
 from orchestrator.daemon.state import state_of
 from orchestrator.daemon.stores import open_store
 from orchestrator.daemon.tenancy import Tenancy, require_keys
+from orchestrator.daemon.tracing import calls_traced, requests_traced, runs_traced, telemetry_of, tools_traced
 from orchestrator.daemon.upkeep import keep_tidy, on_new_day
 from orchestrator.daemon.waiting import waits_for
 from orchestrator.daemon.work import Work
@@ -82,21 +83,29 @@ class Daemon:
     def __init__(self, config: Config, *, load: Callable[[], Config] | None = None) -> None:
         self.config = config
         self._load = load
-        self._servers = McpServers(mcp_servers(config))
+        self._telemetry = telemetry_of(config)
+        self._servers = McpServers(mcp_servers(config), trace=tools_traced(self._telemetry))
         self._metrics = DaemonMetrics(
             config.tenants,
             config.daemon.tenant_labels,
             self.catalogue,
-            watchers=(RunLog(_log, config.daemon.log_level),),
+            watchers=(RunLog(_log, config.daemon.log_level), *runs_traced(self._telemetry)),
         )
         self._books = Books(self._metrics.cost)
         self._catalogue = self._known(config)
         self._board = Board()
         self.owners = Owners(
             build_backends(config),
-            hooks=[self._board, self._metrics.hook, self._books.hook, LogHook(_log, config.daemon.log_level)],
+            hooks=[
+                self._board,
+                self._metrics.hook,
+                self._books.hook,
+                LogHook(_log, config.daemon.log_level),
+                *calls_traced(self._telemetry),
+            ],
             on_turn=self._metrics.on_turn,
             on_endpoint=tell_of_endpoint,
+            trace=None if self._telemetry is None else self._telemetry.outgoing,
         )
         self._router = Router(self.owners.by_name, self.catalogue)
         self._lookups = Lookups(self._router, self.owners, self.catalogue)
@@ -122,9 +131,13 @@ class Daemon:
             stack.enter_context(open_data_dir(folder, shared=self.config.store.kind == "postgres"))
             require_keys(folder, http)
             listeners = stack.enter_context(closing_listeners(await listen(http)))
-            async with self._leading(folder, http, listeners, task_status) as store:
-                if store is not None:
-                    await self._serve(folder, store, http, listeners, task_status)
+            try:
+                async with self._leading(folder, http, listeners, task_status) as store:
+                    if store is not None:
+                        await self._serve(folder, store, http, listeners, task_status)
+            finally:
+                if self._telemetry is not None:
+                    await self._telemetry.close()
 
     @asynccontextmanager
     async def _leading(
@@ -299,6 +312,7 @@ class Daemon:
             budgets=work.tenancy.budgets,
             open_metrics=self.config.daemon.open_metrics,
             answered=self._metrics.http.answered,
+            traced=requests_traced(self._telemetry),
             waits_for=lambda: waits_for(self.owners, self._metrics.tools.running(), work.runs.open),
         )
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import trio
 
 from agents.errors import ModelError
+from agents.port import Call
 from orchestrator.backends.local.backend import LocalBackend
 from orchestrator.config.build import BackendPlan
 from orchestrator.local_service import serve_local
@@ -23,9 +24,12 @@ class Owners:
         hooks: Sequence[Hook],
         on_turn: Callable[[float], None] | None = None,
         on_endpoint: Callable[[str, str, ModelError | None], None] | None = None,
+        trace: Callable[[Call], str] | None = None,
     ) -> None:
         self.by_name: Mapping[str, Owner] = {
-            plan.owner.name: Owner(plan.owner, plan.endpoints, hooks=hooks, on_turn=on_turn, on_endpoint=on_endpoint)
+            plan.owner.name: Owner(
+                plan.owner, plan.endpoints, hooks=hooks, on_turn=on_turn, on_endpoint=on_endpoint, trace=trace
+            )
             for plan in plans
         }
 

@@ -110,6 +110,7 @@ def _origin(plan: RunPlan, now: float, child: ChildRequest | None) -> Origin:
         parent="" if child is None else child.parent,
         parent_key="" if child is None else child.key,
         depth=0 if child is None else child.depth,
+        trace=plan.trace,
     )
 
 

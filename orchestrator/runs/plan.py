@@ -20,7 +20,8 @@ _encoder = msgspec.json.Encoder()
 
 
 class RunPlan(Struct, frozen=True, kw_only=True):
-    """What is to be run, for whom and how urgently; `expiry` is on trio's clock, infinite for none.
+    """What is to be run, for whom and how urgently; `expiry` is on trio's clock, infinite for none,
+    `trace` the trace context of whoever asks for it.
 
     `who` is the agent as it was asked for, as the log keeps it.
     """
@@ -32,6 +33,7 @@ class RunPlan(Struct, frozen=True, kw_only=True):
     priority: Priority
     prices: Prices
     expiry: float
+    trace: str = ""
 
 
 def plan_run(
@@ -70,6 +72,7 @@ def plan_run(
         priority=catalogue.priority(tenant, None if request.priority is None else PRIORITIES[request.priority]),
         prices=catalogue.prices,
         expiry=now + _seconds_to_expiry(request.expires_in),
+        trace=request.traceparent,
     )
 
 

@@ -12,6 +12,7 @@ from agents.loop import AgentRun
 from agents.port import ModelPort
 from agents.snapshot import RunSnapshot, SessionSnapshot
 from agents.spec import AgentSpec
+from orchestrator.instruments.watched import WatchedJournal
 from orchestrator.runs.journal import SessionJournal
 from orchestrator.runs.means import Means
 from orchestrator.runs.plan import choice_of
@@ -58,6 +59,8 @@ class TakingUp:
             generation=view.generation,
         )
         log = means.journal(journal)
+        if isinstance(log, WatchedJournal):
+            log.stands(run)
         driven = AgentRun.take_up(
             agent,
             run,

@@ -5,7 +5,7 @@ The SDK is only imported when there are servers: it is the extra `mcp`, and take
 
 import importlib.util
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -22,16 +22,20 @@ if TYPE_CHECKING:
 INSTALL: Final = 'pip install "headrace[mcp]"'
 
 
+Trace = Callable[[str], str]
+
+
 class _Offer:
     """One server and the tools it offers, as agents get them. The last known tools stay while it is away."""
 
-    def __init__(self, config: McpConfig, rng: random.Random) -> None:
+    def __init__(self, config: McpConfig, rng: random.Random, trace: Trace) -> None:
         from orchestrator.tools.mcp_server import McpServer
 
         self.server: McpServer = McpServer(config, self._listed, rng)
         self.tools: tuple[BaseTool, ...] | None = None
         self.left_out: tuple[str, ...] = ()
         self._limiter = trio.CapacityLimiter(config.concurrency)
+        self._trace = trace
 
     def _listed(self, listed: tuple["Tool", ...]) -> None:
         from orchestrator.tools.mcp_tool import McpTool
@@ -41,7 +45,7 @@ class _Offer:
         tools, left_out = [], [f"{name}: the server has no such tool" for name in config.only if name not in by_name]
         for name, remote in local_names(config.name, sorted(by_name)).items():
             try:
-                tools.append(McpTool(name, by_name[remote], self.server, self._limiter))
+                tools.append(McpTool(name, by_name[remote], self.server, self._limiter, self._trace))
             except InvalidTool as error:
                 left_out.append(error.message)
         self.tools, self.left_out = tuple(tools), tuple(left_out)
@@ -51,9 +55,14 @@ class _Offer:
 
 
 class McpServers:
-    """Servers by their configs. Raises `InvalidLimits` for two of one name, `McpNotInstalled` without the SDK."""
+    """Servers by their configs. Raises `InvalidLimits` for two of one name, `McpNotInstalled` without the SDK.
 
-    def __init__(self, configs: Sequence[McpConfig], *, rng: random.Random | None = None) -> None:
+    `trace` says the trace context (`traceparent`) that goes with a tool call, by the call's key; empty for none.
+    """
+
+    def __init__(
+        self, configs: Sequence[McpConfig], *, rng: random.Random | None = None, trace: Trace = lambda key: ""
+    ) -> None:
         names = [config.name for config in configs]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -61,7 +70,7 @@ class McpServers:
         if configs and importlib.util.find_spec("mcp") is None:
             raise McpNotInstalled(f"MCP server {names[0]} is configured, but the SDK is not installed: `{INSTALL}`")
         rng = rng or random.Random()
-        self._offers = {config.name: _Offer(config, rng) for config in configs}
+        self._offers = {config.name: _Offer(config, rng, trace) for config in configs}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keeps all servers running until cancelled. Has started when each server has been tried once."""

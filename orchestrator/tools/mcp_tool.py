@@ -31,10 +31,18 @@ MOST_REASON: Final = 4 * 1024
 class McpTool(BaseTool):
     """The server's tool `listed`, called `name` here. Raises `InvalidTool` for a schema that is none."""
 
-    __slots__ = ("_remote", "_schema", "_server")
+    __slots__ = ("_remote", "_schema", "_server", "_trace")
 
-    def __init__(self, name: str, listed: "Tool", server: McpServer, limiter: trio.CapacityLimiter) -> None:
+    def __init__(
+        self,
+        name: str,
+        listed: "Tool",
+        server: McpServer,
+        limiter: trio.CapacityLimiter,
+        trace: Callable[[str], str] = lambda key: "",
+    ) -> None:
         config = server.config
+        self._trace = trace
         self._remote = listed.name
         self._server = server
         self._schema = ArgumentSchema(name, listed.input_schema)
@@ -58,7 +66,9 @@ class McpTool(BaseTool):
 
     async def _call(self, arguments: dict[str, object], key: str) -> str:
         try:
-            result = await self._server.call(self._remote, arguments, cast("RequestParamsMeta", {KEY: key}))
+            traceparent = self._trace(key)
+            meta = {KEY: key, "traceparent": traceparent} if traceparent else {KEY: key}
+            result = await self._server.call(self._remote, arguments, cast("RequestParamsMeta", meta))
         except NotSent as error:
             raise ToolError(capped(f"{self.name} was not called: {error}", MOST_REASON)) from error
         except Lost as error:

@@ -3,9 +3,9 @@
 Times are seconds since the Unix epoch; amounts are tokens and micro-dollars.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from agents.budget import Limits
 from agents.events import NextStep
@@ -42,7 +42,8 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     `run` is an id of the client's own choice: starting it again is refused, so a lost answer can be found out.
     `priority` None is the tenant's default; `budget` lowers the agent's own limits, field by field. `expires_in` is in
-    seconds: a run that has not ended by then is worth nothing any more.
+    seconds: a run that has not ended by then is worth nothing any more. `traceparent` is the W3C trace context that the
+    run belongs to; the header of that name goes before it.
     """
 
     task: str
@@ -55,6 +56,7 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     session: str = ""
     grant: Limits = Limits()
     expires_in: float | None = None
+    traceparent: Annotated[str, Meta(max_length=64)] = ""
 
 
 class LimitUse(Struct, frozen=True, kw_only=True):

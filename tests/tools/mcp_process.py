@@ -65,6 +65,12 @@ def key(context: Context) -> str:  # type: ignore[type-arg]
 
 
 @server.tool()
+def traced(context: Context) -> str:  # type: ignore[type-arg]
+    """The trace context that came with the call."""
+    return str((context.request_context.meta or {}).get("traceparent"))
+
+
+@server.tool()
 async def watched(port: int) -> str:
     """Says to the port when it starts and how it ends; waits for a line from there."""
     async with await anyio.connect_tcp("127.0.0.1", port) as stream:

@@ -82,8 +82,8 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(*configs: McpConfig) -> AsyncIterator[Served]:
-    servers = McpServers(configs)
+async def serving(*configs: McpConfig, trace: Callable[[str], str] = lambda key: "") -> AsyncIterator[Served]:
+    servers = McpServers(configs, trace=trace)
     with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
             await nursery.start(servers.run)

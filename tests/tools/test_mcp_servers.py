@@ -63,6 +63,14 @@ async def test_what_a_server_offers_is_up_to_the_operator() -> None:
             served.servers.named(["t__gone"])
 
 
+async def test_a_trace_context_goes_with_the_call(make: Make) -> None:
+    """Where somebody traces, the server is told the trace context of the call, and nothing where nobody does."""
+    async with serving(make(), trace=lambda key: f"00-trace-of-{key}-01") as served:
+        assert (await served.call("traced", key="run/1/0")).content == "00-trace-of-run/1/0-01"
+    async with serving(make()) as served:
+        assert (await served.call("traced")).content == "None"
+
+
 async def test_a_command_gets_the_environment_that_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Variables of the daemon stay with it, and those of the configuration arrive."""
     monkeypatch.setenv("WITHHELD", "secret")
