@@ -12,7 +12,7 @@ CODE := agents orchestrator bench examples tests
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test check lint format types imports bench bench-report local wheel lock clean
+.PHONY: help demo test check lint format types imports bench bench-report panels-check local wheel lock clean
 
 help: ## print this
 	@echo "Headrace: leads the model calls of many agents to one scarce backend."
@@ -50,6 +50,10 @@ bench: $(VENV)/.runtime ## measure calls per second through one owner (BENCH="..
 
 bench-report: $(VENV)/.runtime ## run all benchmarks, and make one page of them (REPORT="--quick" takes three minutes, else hours)
 	@$(BIN)/headrace-bench report --out build/bench-report $(REPORT)
+
+panels-check: ## hold the Grafana dashboards against Grafana's own schema (needs Node.js and npm)
+	@command -v npm >/dev/null || { echo "panels-check: npm is missing (Debian: apt install nodejs npm)" >&2; exit 1; }
+	@cd grafana/panels && npm install --silent && npm run --silent check
 
 local: $(VENV)/.local ## install the local model: llama.cpp's server and 93 MB of weights
 

@@ -102,7 +102,6 @@ def _variable(name: str) -> Json:
         "label": label,
         "type": "query",
         "datasource": _DATASOURCE,
-        "definition": query,
         "query": {"query": query, "refId": "variable"},
         "current": {"selected": True, "text": ["All"], "value": ["$__all"]},
         "includeAll": True,
