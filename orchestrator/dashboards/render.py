@@ -57,9 +57,12 @@ def _alerts_on_graphs() -> Json:
         "hide": False,
         "iconColor": "red",
         "datasource": _DATASOURCE,
-        "expr": 'ALERTS{alertname=~"Headrace.+",alertstate="firing"}',
+        "target": {
+            "refId": "Alerts",
+            "expr": 'ALERTS{alertname=~"Headrace.+",alertstate="firing"}',
+            "interval": "30s",
+        },
         "titleFormat": "{{alertname}}",
-        "step": "30s",
     }
 
 
@@ -160,7 +163,8 @@ def _panel(panel: Panel, number: int, place: Json) -> Json:
 
 
 def _target(panel: Panel, query: Query, place: int) -> Json:
-    instant = panel.kind in ("bargauge", "table")
+    # names are those of what is now, and not of all that was in the whole time that is looked at
+    instant = panel.kind in ("bargauge", "table") or panel.names
     return {
         "refId": _letter(place),
         "datasource": _DATASOURCE,
