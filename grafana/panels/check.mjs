@@ -57,7 +57,7 @@ function program(dashboard) {
 
 // Without what belongs to the Prometheus plugin, which has no types of its own in the package: the tests run its queries.
 function general(dashboard) {
-  const list = (dashboard.annotations?.list ?? []).map(({ expr, titleFormat, textFormat, tagKeys, step, ...rest }) => rest);
+  const list = (dashboard.annotations?.list ?? []).map(({ expr, target, titleFormat, textFormat, tagKeys, step, ...rest }) => rest);
   return { ...dashboard, annotations: { ...dashboard.annotations, list } };
 }
 
