@@ -53,7 +53,7 @@ bench-report: $(VENV)/.runtime ## run all benchmarks, and make one page of them 
 
 panels-check: ## hold the Grafana dashboards against Grafana's own schema (needs Node.js and npm)
 	@command -v npm >/dev/null || { echo "panels-check: npm is missing (Debian: apt install nodejs npm)" >&2; exit 1; }
-	@cd grafana/panels && npm install --silent && npm run --silent check
+	@cd grafana/panels/check && npm install --silent --ignore-scripts && node check.mjs ../../dashboards/*.json
 
 local: $(VENV)/.local ## install the local model: llama.cpp's server and 93 MB of weights
 

@@ -42,7 +42,7 @@ function panelAt(lines, number) {
   const first = lines.lastIndexOf("    {", number - 1);
   if (start < 0 || first < start) return undefined;
   const title = lines.slice(first).find((line) => /^ {6}"title": |^ {4}\}/.test(line));
-  return title?.match(/^ {6}"title": (".*"),?$/)?.[1];
+  return title?.match(/^ {6}"title": ("(?:[^"\\]|\\.)*")/)?.[1];
 }
 
 /** The compiler's findings as `{file, line, column, text}`; what belongs to one finding is in one text. */
