@@ -3,21 +3,21 @@
 import os
 import re
 import shutil
-from collections.abc import Mapping
-from contextlib import aclosing
 from pathlib import Path
 
-import httpx2
 import pytest
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 
 from agents.budget import Limits
 from orchestrator.views.runs import AgentChoice, RunRequest
-from tests.daemon.serving import SECONDS, Serving, config, serving, until
+from tests.daemon.serving import SECONDS, config, serving, until
+from tests.instruments.scraping import ended, samples, scraped, value
 
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
-ROW = re.compile(r"\| `(headrace_\w+)` \| (\w+) \| (.*?) \| (.+) \|")
+ROW = re.compile(r"\| `(headrace_\w+)` \| (\w+) \| (.*?) \| ([^|]+) \| (.+) \|")
+UNITS = {"seconds": "seconds", "ratio": "ratio", "dollars": "dollars", "tokens": "tokens"}
+"""What a unit in a metric's name is called in the page; units of what is counted are words."""
 
 TOOLS = f"""
 [models.m]
@@ -41,39 +41,12 @@ budget = {{ tokens = 10, per = "day" }}
 rpm = 1
 """
 
-Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
-
-
-async def scraped(daemon: Serving) -> str:
-    """One scrape, as Prometheus has it."""
-    async with httpx2.AsyncClient() as client:
-        return (await client.get(f"{daemon.url}/metrics")).text
-
-
-async def ended(daemon: Serving, run: str) -> None:
-    """Returns when the run has ended."""
-    async with aclosing(daemon.client.events(run)) as events:
-        async for _ in events:
-            pass
-
-
-def samples(text: str) -> Samples:
-    return {
-        (sample.name, frozenset(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
-
-
-def value(text: str, name: str, **labels: str) -> float:
-    return samples(text)[f"headrace_{name}", frozenset(labels.items())]
-
 
 async def test_the_page_about_metrics_is_true(tmp_path: Path) -> None:
-    """Every metric of a daemon stands in `docs/metrics.md` with its type, labels and words, and no other does."""
+    """Every metric of a daemon stands in `docs/metrics.md` with its type, labels, unit and words, and no other does."""
     documented = {
-        name: (kind, frozenset(re.findall(r"`(\w+)`", labels)), words)
-        for name, kind, labels, words in ROW.findall(DOCS.read_text())
+        name: (kind, frozenset(re.findall(r"`(\w+)`", labels)), unit, words)
+        for name, kind, labels, unit, words in ROW.findall(DOCS.read_text())
     }
     async with serving(config(tmp_path, TOOLS + '[pool]\nkind = "workers"\n')) as one:
         await one.client.start_run(RunRequest(task="hello"))
@@ -86,9 +59,10 @@ async def test_the_page_about_metrics_is_true(tmp_path: Path) -> None:
         shown[name] = family
         labels = {label for sample in family.samples for label in sample.labels} - {"le"}
         assert name in documented, f"docs/metrics.md does not know {name}"
-        kind, named, words = documented[name]
+        kind, named, unit, words = documented[name]
         assert (family.type, family.documentation) == (kind, words), name
         assert labels in (set(), named), name
+        assert {unit} >= {UNITS[word] for word in name.split("_") if word in UNITS}, name
     assert documented.keys() == shown.keys()
 
 
