@@ -1,4 +1,4 @@
-"""`headrace-bench load`, `gateway`, `durable` and `pool`: what parts of Headrace cost, held against a baseline."""
+"""`headrace-bench load`, `traces`, `gateway`, `durable`, `pool`: what parts of Headrace cost, against a baseline."""
 
 import sys
 import tempfile
@@ -22,8 +22,10 @@ from bench.pool import POOLS, measure_pool
 from bench.pool_table import pool_table
 from bench.processes import NotStarted, ended_by_signals
 from bench.ray_local import local_cluster
+from bench.traced import measure_traced
 from orchestrator.client.errors import ClientError
 from orchestrator.store.errors import StoreError
+from orchestrator.telemetry.config import TelemetryNotInstalled
 
 _TEMPORARY: Final = Path(tempfile.gettempdir())
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
@@ -59,6 +61,33 @@ def load(
         sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
     else:
         _print(report)
+
+
+@costs.command(epilog="Example: headrace-bench traces --repeats 3")
+def traces(
+    calls: Annotated[int, typer.Option(min=100, max=1_000_000, help="Calls per way and repeat, about.")] = 20_000,
+    repeats: Annotated[int, typer.Option(min=1, max=100, help="Repeats; the median counts.")] = 7,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """What OpenTelemetry's traces cost an owner: off, sampled out, made, and sent to a receiver on this machine."""
+    note = Console(stderr=True, highlight=False)
+    try:
+        with ended_by_signals():
+            results = measure_traced(
+                calls=calls, repeats=repeats, on_progress=lambda line: note.print(line, style="dim")
+            )
+    except (NotStarted, TelemetryNotInstalled) as error:
+        note.print(str(error))
+        raise typer.Exit(1) from None
+    if json:
+        sys.stdout.write(msgspec.json.encode(results).decode() + "\n")
+        return
+    table = Table(title="A call through an owner, with traces")
+    for heading in ("traces", "CPU time", "ratio"):
+        table.add_column(heading, justify="right")
+    for result in results:
+        table.add_row(result.traces, f"{result.microseconds:.1f} us", f"{result.ratio:.2f}")
+    Console().print(table)
 
 
 def _print(report: LoadReport) -> None:

@@ -33,6 +33,7 @@ from orchestrator.owner import Endpoint, Owner, OwnerConfig
 from orchestrator.policy.concurrency import ConcurrencyConfig
 from orchestrator.policy.dispatch import DispatchConfig, TenantConfig
 from orchestrator.policy.limits import LimitSpec
+from orchestrator.transitions import Hook
 
 IN_FLIGHT = 64
 JOBS_PER_TENANT = 4
@@ -140,7 +141,7 @@ def _timed(scenario: Callable[[int, int, int], Awaitable[float]], agents: int, t
 
 async def _bare_round_trips(agents: int, tenants: int, rounds: int) -> float:
     send, receive = trio.open_memory_channel[tuple[ModelRequest, trio.MemorySendChannel[ModelReply]]](IN_FLIGHT)
-    request = _request(0)
+    request = new_request(0)
     reply = ModelReply(Message("assistant", "done"), "stop", Usage(input=40, output=1))
     start = trio.Event()
     # naming the type at each opening would cost as much as the channel
@@ -159,15 +160,15 @@ async def _bare_round_trips(agents: int, tenants: int, rounds: int) -> float:
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(respond)
-        return await _run_agents([agent] * agents, start, nursery)
+        return await run_agents([agent] * agents, start, nursery)
 
 
 async def _owner_calls(agents: int, tenants: int, rounds: int) -> float:
     start = trio.Event()
-    owner = _owner(tenants, InstantBackend())
+    owner = new_owner(tenants, InstantBackend())
 
     def agent(number: int) -> Callable[[], Awaitable[None]]:
-        port, request = _port(owner, number, tenants), _request(number)
+        port, request = new_port(owner, number, tenants), new_request(number)
 
         async def work() -> None:
             await start.wait()
@@ -178,10 +179,10 @@ async def _owner_calls(agents: int, tenants: int, rounds: int) -> float:
 
     async with trio.open_nursery() as nursery:
         await nursery.start(owner.run)
-        return await _run_agents([agent(number) for number in range(agents)], start, nursery)
+        return await run_agents([agent(number) for number in range(agents)], start, nursery)
 
 
-async def _run_agents(
+async def run_agents(
     agents: Sequence[Callable[[], Awaitable[None]]], start: trio.Event, nursery: trio.Nursery
 ) -> float:
     """Starts all agents together and returns the seconds until the last one is done; then ends the nursery."""
@@ -205,14 +206,14 @@ def _bytes_per_agent(agents: int, tenants: int) -> int:
     async def scenario() -> None:
         nonlocal measured
         gate = trio.Event()
-        owner = _owner(tenants, InstantBackend(gate))
+        owner = new_owner(tenants, InstantBackend(gate))
         async with trio.open_nursery() as nursery:
             await nursery.start(owner.run)
             await wait_all_tasks_blocked()
             gc.collect()
             before = tracemalloc.get_traced_memory()[0]
             for number in range(agents):
-                nursery.start_soon(_port(owner, number, tenants).call, _request(number))
+                nursery.start_soon(new_port(owner, number, tenants).call, new_request(number))
             await wait_all_tasks_blocked()
             gc.collect()
             measured = (tracemalloc.get_traced_memory()[0] - before) // agents
@@ -228,8 +229,8 @@ def _bytes_per_agent(agents: int, tenants: int) -> int:
     return measured
 
 
-def _owner(tenants: int, backend: InstantBackend) -> Owner:
-    """An owner as a daemon would run it: endpoint and tenant limits, weights, both hooks."""
+def new_owner(tenants: int, backend: InstantBackend, more: Sequence[Hook] = ()) -> Owner:
+    """An owner as a daemon would run it: endpoint and tenant limits, weights, both hooks, and `more` of them."""
     limits = (LimitSpec("requests", AMPLE), LimitSpec("total_tokens", AMPLE))
     configured = {f"tenant-{n}": TenantConfig(weight=1.0 + n % 3, limits=limits) for n in range(tenants)}
     endpoint = Endpoint("one", backend, limits=limits, concurrency=ConcurrencyConfig(fixed=IN_FLIGHT))
@@ -237,17 +238,19 @@ def _owner(tenants: int, backend: InstantBackend) -> Owner:
     return Owner(
         OwnerConfig("bench", DispatchConfig(tenants=configured)),
         [endpoint],
-        hooks=[metrics, LogHook(structlog.get_logger())],
+        hooks=[metrics, LogHook(structlog.get_logger()), *more],
         on_turn=metrics.on_turn,
     )
 
 
-def _port(owner: Owner, number: int, tenants: int) -> OwnerPort:
+def new_port(owner: Owner, number: int, tenants: int) -> OwnerPort:
+    """The port of agent `number`."""
     tenant = number % tenants
     job = number // tenants % JOBS_PER_TENANT
     return OwnerPort(owner.inbox, Flow(f"tenant-{tenant}", f"job-{job}", f"run-{number}"))
 
 
-def _request(number: int) -> ModelRequest:
+def new_request(number: int) -> ModelRequest:
+    """What agent `number` asks."""
     text = f"Agent {number}: say in one word whether the sentence before this one is about a number or about a name."
     return ModelRequest("instant", (Message("system", "Answer in one word."), Message("user", text)), max_tokens=16)
