@@ -4,7 +4,7 @@ What is said to a run (`messages`, `grant`, `cancel`) is in its log when it is a
 session, so a client that comes back with the `Last-Event-ID` it had goes on there, also at the next daemon.
 """
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, Literal, TypeVar
 from urllib.parse import quote
@@ -125,11 +125,11 @@ def routes(services: Services) -> list[Route]:
             size=query.size,
             within=within,
         )
-        waits = services.waits_for()
-        return msgspec.structs.replace(found, runs=tuple(_waiting(view, waits) for view in found.runs))
+        return msgspec.structs.replace(found, runs=_waiting(services, found.runs))
 
     async def show(request: Request, query: WaitQuery) -> RunDetail:
-        return _waiting(await _detail(runs, await own(request), query.wait), services.waits_for())
+        (detail,) = _waiting(services, (await _detail(runs, await own(request), query.wait),))
+        return detail
 
     async def cancel(request: Request, query: CancelQuery) -> RunView:
         return await runs.cancel(await own(request), query.reason, key=query.key)
@@ -206,10 +206,15 @@ def routes(services: Services) -> list[Route]:
     ]
 
 
-def _waiting(view: V, waits: Mapping[str, str]) -> V:
-    """The view with what its run waits for, while it is open."""
-    held_by = "" if view.reason is not None else waits.get(view.run, "")
-    return msgspec.structs.replace(view, waits_for=held_by) if held_by else view
+def _waiting(services: Services, views: tuple[V, ...]) -> tuple[V, ...]:
+    """The views with what their runs wait for, while they are open."""
+    if all(view.reason is not None for view in views):
+        return views  # what all open runs wait for takes milliseconds where there are many
+    waits = services.waits_for()
+    return tuple(
+        msgspec.structs.replace(view, waits_for=waits[view.run]) if view.reason is None and view.run in waits else view
+        for view in views
+    )
 
 
 async def _detail(runs: Runs, run: str, wait: float) -> RunDetail:

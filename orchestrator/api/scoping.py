@@ -4,6 +4,8 @@ Another tenant's run, session or job is answered exactly like one that nobody kn
 id that somebody else has taken cannot be taken again (409), since ids are one space for the whole daemon.
 """
 
+from typing import Final
+
 import msgspec
 
 from agents.port import Priority
@@ -16,6 +18,9 @@ from orchestrator.views.jobs import LIVE_PHASES, JobList, JobRequest, JobView
 from orchestrator.views.queue import BackendView, CapabilitiesView, PoolView, QueueView
 from orchestrator.views.runs import PriorityName, RunRequest, RunView
 from orchestrator.views.sessions import SessionDetail
+
+ROWS: Final = 1000
+"""Budgets, and tools, that a view of the queue names."""
 
 TRACE_BYTES = 64
 """What is longer is no trace context of the version that there is."""
@@ -86,14 +91,15 @@ async def queue_for(services: Services, client: Client) -> QueueView:
     would tell it of the others as soon as there are two, so it is left out.
     """
     view = await services.queue()
+    budgets = tuple(budget for budget in view.budgets if client.sees(budget.tenant))[:ROWS]
     if client.admin:
-        return view
+        return msgspec.structs.replace(view, budgets=budgets, tools=view.tools[:ROWS])
     asked = await services.approvals.list_open(tenant=client.tenant, size=1)
     return msgspec.structs.replace(
         view,
         approvals=asked.total,
         oldest_approval=max(0.0, view.now - asked.approvals[0].asked) if asked.approvals else 0.0,
-        budgets=tuple(budget for budget in view.budgets if client.sees(budget.tenant)),
+        budgets=budgets,
         tools=(),
         backends=tuple(_own_rows(backend, client) for backend in view.backends),
         runs=await services.runs.states(client.tenant),

@@ -206,7 +206,7 @@ async def _work(client: Client, ending: SignalEnd, *, once: bool, json: bool) ->
     with trio.CancelScope() as scope:
         ending.target = _Stop(scope)
         if once or not (terminal or json):
-            await print_once(views, console, json=json, work=Work() if json else await _work_of(client))
+            await print_once(views, console, json=json, work=Work() if json else await _work_seen(client))
         elif json:
             await print_lines(views, client.url)
         else:
@@ -231,6 +231,13 @@ async def _views(client: Client) -> AsyncGenerator[QueueView, None]:
     while True:
         yield await client.queue()
         await trio.sleep(INTERVAL)
+
+
+async def _work_seen(client: Client) -> Work:
+    """What a client may see of it: one whose runs are refused still has its queue."""
+    with suppress(Refusal):
+        return await _work_of(client)
+    return NO_WORK
 
 
 async def _work_of(client: Client) -> Work:

@@ -1,7 +1,7 @@
 """The live board's section of work: what people are asked, tools, budgets, jobs, runs; a pure function.
 
 The most alarming comes first, so that a small screen keeps it: requests that wait for people, tools that have run for
-long, budgets near their end; then jobs with their progress, then runs, those that have waited longest first.
+long, budgets near their end; then jobs with their progress, then runs, the newest first.
 """
 
 from collections.abc import Sequence

@@ -3,7 +3,6 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Final
 
 import trio
 
@@ -25,9 +24,6 @@ from orchestrator.views.queue import (
     ToolServerView,
     ToolWorkView,
 )
-
-ROWS: Final = 1000
-"""Budgets, and tools, that a view names."""
 
 
 class Views:
@@ -76,8 +72,8 @@ class Views:
             pool=None if self._pool is None else self._pool.view(),
             approvals=approvals,
             oldest_approval=oldest,
-            budgets=tuple(self._budgets()[:ROWS]),
-            tools=tools_at_work(self._running(), now)[:ROWS],
+            budgets=tuple(self._budgets()),
+            tools=tools_at_work(self._running(), now),
         )
 
     def capabilities(self) -> CapabilitiesView:

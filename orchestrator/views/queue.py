@@ -158,7 +158,7 @@ class QueueView(Struct, frozen=True, kw_only=True):
     """Everything at one moment. `runs` counts runs by state, `jobs` live jobs; `draining` says that it is ending.
     `pool` is there where worker processes drive runs. `approvals` people have not answered, the oldest of them for
     `oldest_approval` seconds. `budgets` are those of tenants, the fullest first; `tools` those at work, the longest
-    first; a thousand of each at most.
+    first; a thousand of each at most. Tools are work of all tenants, and are shown to operators only.
     """
 
     now: float
