@@ -1,12 +1,14 @@
 """A whole daemon in a thread, so that commands run in the test's own; it keeps port and folder when started anew."""
 
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx2
+import structlog
 import trio
 from typer.testing import CliRunner, Result
 
@@ -59,6 +61,8 @@ class DaemonThread:
 
     def start(self) -> None:
         """Returns when it is up."""
+        # a command that is tried beside it has the standard output to itself
+        structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
         up = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(up,), daemon=True)
         self._thread.start()
@@ -74,6 +78,7 @@ class DaemonThread:
         end: Callable[[], Any] = self._scope.cancel if abruptly or self._daemon is None else self._daemon.hurry
         self._token.run_sync_soon(end)
         self._thread.join(SECONDS)
+        structlog.reset_defaults()
         assert not self._thread.is_alive()
         self._thread = None
 

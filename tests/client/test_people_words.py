@@ -8,6 +8,7 @@ from agents import events
 from agents.events import Event
 from orchestrator.api.runs import EVENT_TYPES
 from orchestrator.cli.run_events import EventWords
+from orchestrator.views.runs import OutputPiece
 
 PLACE = {"run": "r", "step": 2, "index": 0, "call": "c0", "name": "pay", "key": "r/2/0"}
 
@@ -43,5 +44,5 @@ def test_each_event_has_its_words(event: Event, line: str) -> None:
 
 
 def test_no_event_is_forgotten_on_the_surface() -> None:
-    """Every type that a log can hold is one that its followers are told of."""
-    assert set(EVENT_TYPES.values()) == set(get_args(Event))
+    """Every type that a log can hold is one that its followers are told of, and so is output that is in no log."""
+    assert set(EVENT_TYPES.values()) == {*get_args(Event), OutputPiece}
