@@ -50,7 +50,7 @@ class DrainRates:
     `full_rate` is the fastest the backend could ever serve, where its limits say so; infinite where they do not.
     """
 
-    __slots__ = ("_idle", "_tenants", "_total", "_weights", "full_rate")
+    __slots__ = ("_best", "_idle", "_tenants", "_total", "_weights", "full_rate")
 
     def __init__(self, full_rate: float = math.inf) -> None:
         self.full_rate = full_rate
@@ -58,6 +58,7 @@ class DrainRates:
         self._idle: dict[str, _Average] = {}
         self._total = _Average()
         self._weights = 0.0
+        self._best = 0.0
 
     def backlogged(self, tenant: str, weight: float, now: float) -> None:
         """The tenant has calls waiting from now on."""
@@ -95,6 +96,7 @@ class DrainRates:
         if total.backlogged:
             if now - total.at > GRAIN:
                 total.advance(now)
+                self._note_best()
             total.service += service
 
     def total(self, now: float) -> float | None:
@@ -118,16 +120,19 @@ class DrainRates:
         return (average.service + BLEND * fair) / (average.time + BLEND)
 
     def fastest(self, now: float) -> float:
-        """A rate that is surely not exceeded: the configured one, or twice what a long backlog has measured.
+        """A rate that is surely not exceeded: the configured one, or twice the best that a long backlog has measured.
 
-        Infinite while neither is known.
+        Infinite while neither is known. What is measured while the provider is away says nothing about what it can do.
         """
         if math.isfinite(self.full_rate):
             return self.full_rate
         self._total.advance(now)
-        if self._total.time < TRUSTED_AFTER:
-            return math.inf
-        return 2.0 * self._total.service / self._total.time
+        self._note_best()
+        return 2.0 * self._best if self._best > 0 else math.inf
+
+    def _note_best(self) -> None:
+        if self._total.time >= TRUSTED_AFTER:
+            self._best = max(self._best, self._total.service / self._total.time)
 
     @staticmethod
     def _start(average: _Average, now: float) -> None:

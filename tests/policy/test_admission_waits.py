@@ -110,6 +110,18 @@ def test_a_long_backlog_teaches_a_rate_that_deadlines_are_held_against(make: Cal
     assert admission.admit(make(deadline=now + 60.0), now) is ADMITTED
 
 
+@pytest.mark.parametrize("before", [0, 100])
+def test_an_outage_teaches_nothing_about_the_full_rate(before: int, make: Callers) -> None:
+    """Minutes in which nothing is served, after a good time or from the start, make no deadline look hopeless."""
+    admission, now = Admission(AdmissionConfig()), 0.0
+    queue = admit_all(admission, (make(work=100.0) for _ in range(200)))
+    for _ in range(before):
+        now += 1.0
+        admission.release(queue.pop(0), now, sent=True)
+    now += 600.0
+    assert admission.admit(make(deadline=now + 110.0), now) is ADMITTED
+
+
 @pytest.mark.parametrize("deadline", [math.inf, 1e308])
 def test_S05_a_deadline_far_away_is_as_good_as_none(deadline: float, make: Callers) -> None:
     """Infinity means none, and a huge number is only far away: neither ends a call."""
