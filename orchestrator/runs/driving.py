@@ -110,26 +110,31 @@ class Driving:
         return self.leaving or (self._again and not self._executor.alive)
 
     async def _taken_up(self, record: RunRecord, wait: float) -> bool:
-        with trio.CancelScope() as record.pause:
-            try:
-                while True:
-                    if wait:
-                        await trio.sleep(wait)
-                    await self._executor.until_alive()
-                    try:
-                        return await self._taking_up.take_up(record)
-                    except HeadraceError as error:
-                        problem = error.message
-                    except Exception as error:
-                        _log.exception("a run cannot be taken up", run=record.run)
-                        problem = f"{type(error).__name__}: {error}"
-                    if problem != record.problem:
-                        _log.warning("a run cannot be taken up for now; it stays open", run=record.run, why=problem)
-                    record.problem = problem
-                    wait = _longer(wait)
-            finally:
-                record.pause = None
+        """False where the run has ended, or is to be left for good."""
+        while not self.leaving and not record.let_go:
+            with trio.CancelScope() as record.pause:  # cancelled by a fence as well, which passes
+                try:
+                    return await self._take_up(record, wait)
+                finally:
+                    record.pause = None
         return False
+
+    async def _take_up(self, record: RunRecord, wait: float) -> bool:
+        while True:
+            if wait:
+                await trio.sleep(wait)
+            await self._executor.until_alive()
+            try:
+                return await self._taking_up.take_up(record)
+            except HeadraceError as error:
+                problem = error.message
+            except Exception as error:
+                _log.exception("a run cannot be taken up", run=record.run)
+                problem = f"{type(error).__name__}: {error}"
+            if problem != record.problem:
+                _log.warning("a run cannot be taken up for now; it stays open", run=record.run, why=problem)
+            record.problem = problem
+            wait = _longer(wait)
 
     async def _give_up(self, record: RunRecord) -> None:
         ended = record.ended_event(self._wall())

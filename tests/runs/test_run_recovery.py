@@ -225,6 +225,21 @@ async def test_a_fenced_executor_leaves_its_runs_and_comes_back(autojump_clock: 
     assert sum(isinstance(event, RunStarted) for event in await store.log(run)) == 1
 
 
+@pytest.mark.parametrize("at", [0.5, 3.0, 9.0, 12.0, 15.0, 21.0])
+async def test_a_run_that_could_not_append_before_the_fence_comes_back_too(at: float, autojump_clock: Clock) -> None:
+    """Whether it worked or waited for the store when the executor was fenced, a run goes on when the store is back."""
+    store = Kept()
+    async with daemon(store) as there:
+        run = await there.start()
+        await trio.sleep(at)
+        there.link.broken = True
+        await trio.sleep(100)
+        there.link.broken = False
+        with trio.fail_after(600):
+            assert (await there.service.wait(run)).reason == "final_answer"
+    assert sum(isinstance(event, RunStarted) for event in await store.log(run)) == 1
+
+
 async def test_a_job_gets_its_runs_by_id(autojump_clock: Clock) -> None:
     """What is left open goes on under the job's new budget, which hears once and before what all had used; what ended
     is answered from the log; what is driven is waited for; what is nobody's is begun.
