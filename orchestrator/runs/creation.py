@@ -96,7 +96,10 @@ class Creation:
         try:
             await run.create()
         except JournalLost as lost:
-            raise _refusal(lost, plan) from lost
+            refusal = _refusal(lost, plan)
+            if refusal is None:
+                raise
+            raise refusal from lost
 
 
 def _origin(plan: RunPlan, now: float, child: ChildRequest | None) -> Origin:
@@ -131,7 +134,8 @@ def _created(plan: RunPlan, now: float, child: ChildRequest | None) -> RunCreate
     )
 
 
-def _refusal(lost: JournalLost, plan: RunPlan) -> Exception:
+def _refusal(lost: JournalLost, plan: RunPlan) -> Exception | None:
+    """What the store means by it; None where it could not keep the run."""
     run, cause = plan.flow.run, lost.__cause__
     if isinstance(cause, DuplicateSession):
         return DuplicateRun(f"there is a run {run} already")
@@ -141,4 +145,4 @@ def _refusal(lost: JournalLost, plan: RunPlan) -> Exception:
         return SessionBusy(f"session {plan.session} was begun by somebody else at the same moment")
     if isinstance(cause, SessionBusy):
         return cause
-    return lost
+    return None

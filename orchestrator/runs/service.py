@@ -29,6 +29,7 @@ from orchestrator.catalogue import Catalogue
 from orchestrator.runs.approvals import ApprovalDesk
 from orchestrator.runs.children import Children
 from orchestrator.runs.config import DEFAULTS, RunsConfig
+from orchestrator.runs.doubt import Doubts
 from orchestrator.runs.executor import Executor
 from orchestrator.runs.expiry import Expiry
 from orchestrator.runs.live_runs import SHUTTING_DOWN, LiveRuns
@@ -93,7 +94,8 @@ class RunService:
             nursery.start_soon(pool.run)
         taking_up = TakingUp(means)
         self._live = LiveRuns(nursery, means, self._books, taking_up, config)
-        self._starting = Starting(means, self._books, self._live, taking_up)
+        doubts = Doubts(nursery, means, self._books, self._live)
+        self._starting = Starting(means, self._books, self._live, taking_up, doubts)
         self._children = Children(nursery, means, self._books, self._live, self._starting)
         self._seen = SeenRuns(self.store, self._books, self._live.ended)
         self._outside = Outside(means)
@@ -151,7 +153,7 @@ class RunService:
         Raises `DuplicateRun`, `InvalidLimits`, `UnknownAgent`, `UnknownModel`, `QueueFull` where the tenant has as many
         runs as it may, `SessionBusy` where a run of its session is open, `CannotContinue` where the session cannot go
         on like this, `Draining` after `close`, and `JournalLost` where the first event could not be kept. Nothing was
-        created then.
+        created then, unless the store gave no answer in time: then it may have been, and is driven once that is known.
         """
         return (await self._starting.start(request, Terms(budget=budget))).view()
 

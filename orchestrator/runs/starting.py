@@ -6,11 +6,13 @@ from collections.abc import Callable
 import trio
 
 from agents.fold import result_of
+from agents.log import JournalLost
 from agents.origin import RunLeft
 from agents.port import Flow
 from agents.result import RunResult
 from agents.runtime import DuplicateRun
 from orchestrator.runs.creation import Creation
+from orchestrator.runs.doubt import Doubts, in_doubt
 from orchestrator.runs.live_runs import SHUTTING_DOWN, LiveRuns
 from orchestrator.runs.means import Means
 from orchestrator.runs.open_runs import OpenRuns
@@ -26,11 +28,12 @@ from orchestrator.views.runs import RunRequest
 class Starting:
     """Starts runs for one service. What it refuses, and with what error, is said at `RunService`."""
 
-    def __init__(self, means: Means, books: OpenRuns, live: LiveRuns, taking_up: TakingUp) -> None:
+    def __init__(self, means: Means, books: OpenRuns, live: LiveRuns, taking_up: TakingUp, doubts: Doubts) -> None:
         self._means = means
         self._books = books
         self._live = live
         self._taking_up = taking_up
+        self._doubts = doubts
         self._creation = Creation(means)
 
     async def start(self, request: RunRequest, terms: Terms) -> RunRecord:
@@ -55,16 +58,24 @@ class Starting:
                 known = await self._create(request, terms, counted=False)
             except (DuplicateRun, SessionBusy):  # busy, perhaps, with one that goes on behind this one
                 answer = await self._answered(request)
-                if answer is None:
+                if answer is not None:
+                    return answer
+                found = await self._doubts.find(request.run) if request.run else None
+                if found is None:
                     raise
-                return answer
+                return await self._end_of(found, request, terms)
         else:
-            _must_be_same(known.flow, request)
-            if known.driven or known.owner is not None:
-                await known.wait()
-                return _result(known)
-            self._live.refuse_after_close()
-            known.terms = terms
+            return await self._end_of(known, request, terms)
+        await self._live.to_end(known)
+        return _result(known)
+
+    async def _end_of(self, known: RunRecord, request: RunRequest, terms: Terms) -> RunResult:
+        _must_be_same(known.flow, request)
+        if known.driven or known.owner is not None:
+            await known.wait()
+            return _result(known)
+        self._live.refuse_after_close()
+        known.terms = terms
         await self._live.to_end(known)
         return _result(known)
 
@@ -90,9 +101,11 @@ class Starting:
             self._taking_up.model(record)
             budget = self._means.budget(flow.tenant, terms.budget)
             await self._creation.create(record, request.task, plan, budget, going)
-        except BaseException:
+        except BaseException as error:
             for step in reversed(undo):
                 step()
+            if isinstance(error, JournalLost) and in_doubt(error):
+                self._doubts.ask(run)
             raise
         self._books.created(record)
         return record

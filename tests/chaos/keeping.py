@@ -10,6 +10,7 @@ from orchestrator.store.memory import MemoryStore
 
 EPOCH = 1_700_000_000.0
 SLOW = 2.0
+LATE = 45.0
 
 
 class Wall:
@@ -32,7 +33,8 @@ class Disk(MemoryStore):
 class Way:
     """One daemon's way to the disk, with the trouble of the schedule; `broken`: this daemon is dead.
 
-    `unsure` does what it is asked, and then loses the answer: a daemon that is told so ends, and is started again.
+    `late` does what it is asked, and says so later than anybody waits for it. `unsure` does it and loses the answer: a
+    daemon that is told so ends, and is started again.
     """
 
     def __init__(self, disk: Disk, trouble: Sequence[tuple[float, float, str]]) -> None:
@@ -50,6 +52,8 @@ class Way:
             kinds = self._kinds()
             await self._meet(kinds)
             answer = await found(*args, **kwargs)
+            if "late" in kinds:
+                await trio.sleep(LATE)
             if "unsure" in kinds:
                 self.away.set()
                 raise StoreAway("the connection broke off before an answer came")
@@ -62,7 +66,10 @@ class Way:
         return {kind for begin, end, kind in self._trouble if begin <= now < end}
 
     async def _meet(self, kinds: set[str]) -> None:
-        await trio.sleep(SLOW if "slow" in kinds else 0)
+        if "slow" in kinds:
+            await trio.sleep(SLOW)
+        else:
+            await trio.lowlevel.checkpoint()
         if self.broken:
             raise StoreClosed("this daemon is dead")
         if "locked" in kinds:

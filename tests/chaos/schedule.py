@@ -27,7 +27,7 @@ PROVIDER = (
     "no usage",
 )
 TOOLS = ("ok", "ok", "ok", "error", "slow", "hangs", "stubborn", "raises", "asks", "asks", "again", "delegates")
-STORE = ("locked", "full", "slow", "unsure")
+STORE = ("locked", "full", "slow", "unsure", "late")
 TENANTS = ("blue", "red", "poor")
 
 
@@ -102,16 +102,14 @@ def schedule(seed: int) -> Schedule:
         seed=seed,
         endpoints=tuple(_spells(rng) for _ in range(rng.choice([1, 2, 3]))),
         store=tuple(_trouble(rng) for _ in range(rng.choice([0, 0, 1, 3]))),
-        clock=tuple(
-            (rng.uniform(0, HEALED), rng.choice([-1, 1]) * rng.choice([1.0, 3_600.0, 86_400.0])) for _ in _few(rng)
-        ),
+        clock=tuple((rng.uniform(0, HEALED), rng.choice([-600.0, -1.0, 1.0, 3_600.0, 86_400.0])) for _ in _few(rng)),
         kills=tuple((at, rng.random() < 0.4) for at in kills),
         reloads=tuple(rng.uniform(0, HEALED) for _ in _few(rng)),
         runs=tuple(_run(rng, number) for number in range(rng.randint(1, 6))),
         calls=tuple(_call(rng, number) for number in range(rng.randint(0, 6))),
         step=rng.choice([0.01, 0.2, 1.0]),
         attempts=rng.choice([1, 2, 6]),
-        rpm=rng.choice([6.0, 30.0, 600.0]),
+        rpm=rng.choice([6.0, 30.0, 600.0, math.inf]),
         slots=rng.choice([1, 2, 8]),
         budget=rng.choice([1_000, 6_000, 12_000, 100_000]),
         people=tuple(rng.choice(["approved", "denied", "nothing"]) for _ in range(8)),

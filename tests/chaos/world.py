@@ -3,21 +3,17 @@
 import math
 from collections import Counter
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import trio
 import trio.testing
 
-from agents.budget import Limits
-from agents.delegate import AgentTool
 from agents.errors import HeadraceError, ModelError
 from agents.messages import Message, ModelReply, ModelRequest
 from agents.money import Price, PriceList
 from agents.port import Flow, Priority, Receipt
 from agents.runtime import DuplicateRun
-from agents.scripted import Answer, ask, say, turns_taken
-from agents.spec import AgentSpec
-from agents.tools import Tool, ToolError
 from orchestrator.attempt import Clocks
 from orchestrator.budgets import TenantBudget, TenantBudgets
 from orchestrator.catalogue import Catalogue, Target
@@ -35,30 +31,16 @@ from orchestrator.views.runs import AgentChoice, RunRequest
 from tests.chaos.keeping import Disk, Wall, Way
 from tests.chaos.provider import Ill
 from tests.chaos.schedule import HEALED, CallPlan, RunPlan, Schedule
+from tests.chaos.work import DOING, HELPER, Doing, agent, answer
 
 LONG = 200_000.0
 """Virtual seconds after which whatever is not over never will be."""
 
 PRICES = PriceList({"m": Price(input=1, output=1)})
 PATIENCE = 5.0
-CALLS_IN_FLIGHT = 6
+CALLS_IN_FLIGHT = 3
 LATE = 45.0
 """Seconds by which a call may be over its deadline: a deadline bounds the queue, the clocks what was sent."""
-
-
-async def _happens(what: str) -> None:
-    """What a tool does."""
-    if what == "slow":
-        await trio.sleep(7)
-    elif what == "hangs":
-        await trio.sleep_forever()
-    elif what == "stubborn":
-        with trio.CancelScope(shield=True):
-            await trio.sleep(40)
-    elif what == "raises":
-        raise RuntimeError("a fault of the tool")
-    elif what == "error":
-        raise ToolError("it did not work")
 
 
 class World:
@@ -78,54 +60,16 @@ class World:
         self.asked: Counter[str] = Counter()
         self.overshoot = 0
         self.endpoints = [
-            Ill(f"e{number}", spells, plan.step, self._answer) for number, spells in enumerate(plan.endpoints)
+            Ill(f"e{number}", spells, plan.step, partial(answer, plan)) for number, spells in enumerate(plan.endpoints)
         ]
-        self.agents = {run.run: self._agent(run) for run in plan.runs}
-        self.agents["helper"] = AgentSpec(name="helper", model="m", limits=Limits(rounds=3), max_tokens=16)
-        self.catalogue = Catalogue(
-            models={"m": (Target("b", "m"),)}, default_model="m", agents=self.agents, prices=PRICES
-        )
-
-    # What runs do
-
-    def _answer(self, request: ModelRequest) -> Answer:
-        first = next((message.content for message in request.messages if message.role == "user"), "")
-        plan = next((run for run in self.plan.runs if run.run == first), None)
-        turns = turns_taken(request.messages)
-        if plan is None or turns >= plan.steps or not request.tools:
-            return say("one two ")
-        does = plan.tools[turns % len(plan.tools)]
-        name = {"asks": "act_if_allowed", "again": "look", "delegates": "help"}.get(does, "act")
-        arguments = {"task": "help me"} if name == "help" else {"what": turns}
-        return ask(name, arguments, text="one two ")
-
-    def _agent(self, plan: RunPlan) -> AgentSpec:
-        """Its tools count what they did in `deeds`."""
-
-        async def act(what: int) -> str:
-            """Acts."""
-            self.deeds[f"{plan.run}/{what}"] += 1
-            await _happens(plan.tools[what % len(plan.tools)])
-            return f"did {what}"
-
-        async def look(what: int) -> str:
-            """Looks at something, as often as one likes."""
-            await trio.sleep(5)
-            return f"saw {what}"
-
-        tools = (
-            Tool(act, timeout=20.0),
-            Tool(act, name="act_if_allowed", approval="always", expires_in=60.0),
-            Tool(look, idempotent=True),
-            AgentTool("help", "helper"),
-        )
-        limits = Limits(rounds=8, tool_calls=6, tokens=plan.tokens, timeout=10_000.0)
-        return AgentSpec(name=plan.run, model="m", tools=tools, limits=limits, max_tokens=16)
+        agents = {run.run: agent(run) for run in plan.runs} | {HELPER.name: HELPER}
+        self.catalogue = Catalogue(models={"m": (Target("b", "m"),)}, default_model="m", agents=agents, prices=PRICES)
 
     # Lives
 
     async def play(self) -> None:
         """All lives, the last of them to the end of everything."""
+        DOING.set(Doing({run.run: run for run in self.plan.runs}, self.deeds))
         ends = [*self.plan.kills, (LONG, False)]
         with trio.move_on_after(LONG + 100) as late:
             for at, asked in ends:
@@ -138,6 +82,12 @@ class World:
             self.broken.append("it never came to its end")
 
 
+def _limits(plan: Schedule, times: float) -> tuple[LimitSpec, ...]:
+    if plan.rpm == math.inf:
+        return ()
+    return LimitSpec("requests", plan.rpm * times), LimitSpec("total_tokens", 20_000.0 * times)
+
+
 class Life:
     """One daemon: until it is killed, or until all is over."""
 
@@ -147,7 +97,7 @@ class Life:
         self.way = Way(world.disk, plan.store)
         budget = {"poor": TenantBudget(tokens=plan.budget)}
         self.budgets = TenantBudgets(budget, prices=lambda: PRICES, wall=world.wall, ledger=world.disk.ledger)
-        limits = (LimitSpec("requests", plan.rpm), LimitSpec("total_tokens", 20_000.0))
+        limits = _limits(plan, 1.0)
         tenants = {"blue": TenantConfig(weight=3.0), "red": TenantConfig(limits=(LimitSpec("requests", 20.0),))}
         self.dispatch = DispatchConfig(retry=RetryConfig(attempts=plan.attempts), tenants=tenants)
         self.owner = Owner(
@@ -250,14 +200,16 @@ class Life:
         await trio.sleep(60)
         while service.open or self.open_clients:  # noqa: ASYNC110 - the end of a run makes no event that is for everybody
             await trio.sleep(5)
-        await trio.sleep(200)
+        await trio.sleep(60)
         self._look()
 
     async def _people(self, service: RunService) -> None:
         """Say something to everything that they are asked, a little later."""
         answers, said = self.world.plan.people, set[str]()
         while True:
-            await trio.sleep(PATIENCE)
+            await trio.sleep(2 * PATIENCE)
+            if not service.approvals.standing()[0]:
+                continue
             with suppress(HeadraceError):
                 for asked in (await service.approvals.list_open()).approvals:
                     answer = answers[len(said) % len(answers)]
@@ -267,8 +219,7 @@ class Life:
 
     async def _reload(self, at: float) -> None:
         await trio.sleep_until(at)
-        plan = self.world.plan
-        limits = (LimitSpec("requests", plan.rpm * 2), LimitSpec("total_tokens", 10_000.0))
+        limits = _limits(self.world.plan, 2.0)
         changes = {
             ill.name: EndpointLimits(limits, InFlightSpec(calls=3), ConcurrencyConfig(initial=1, at_most=4))
             for ill in self.world.endpoints

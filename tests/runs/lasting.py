@@ -34,11 +34,15 @@ class Kept(MemoryStore):
 
 
 class Link:
-    """One daemon's way to the store. `broken`: whatever it asks fails, as if one of both were gone."""
+    """One daemon's way to the store. `broken`: whatever it asks fails, as if one of both were gone.
+
+    `late`: it is done, and said so many seconds later.
+    """
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self.broken = False
+        self.late = 0.0
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._store, name)
@@ -49,7 +53,10 @@ class Link:
             if self.broken:
                 await trio.lowlevel.checkpoint()
                 raise StoreClosed("the store is gone")
-            return await found(*args, **kwargs)
+            answer = await found(*args, **kwargs)
+            if self.late:
+                await trio.sleep(self.late)
+            return answer
 
         return ask
 

@@ -12,6 +12,7 @@ from agents.budget import Amounts, Limits, Scope
 from agents.errors import Draining
 from agents.events import CancelRequested, Event, ModelFailed, RunEnded, RunResumed, RunStarted, ToolStarted
 from agents.lifecycle import State
+from agents.log import JournalLost
 from agents.observation import Observation, validate_observation
 from agents.origin import RunLeft
 from agents.port import Journal
@@ -238,6 +239,24 @@ async def test_a_run_that_could_not_append_before_the_fence_comes_back_too(at: f
         with trio.fail_after(600):
             assert (await there.service.wait(run)).reason == "final_answer"
     assert sum(isinstance(event, RunStarted) for event in await store.log(run)) == 1
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+async def test_a_run_whose_creation_was_not_answered_in_time_is_driven_all_the_same(
+    awaited: bool, autojump_clock: Clock
+) -> None:
+    """Whoever asked is told that it was lost; it is driven when the store answers, and found by whoever asks again."""
+    store = Kept()
+    request = RunRequest(task="x", who=SEEKER, run="mine")
+    async with daemon(store) as there:
+        there.link.late = 90.0
+        with pytest.raises(JournalLost):
+            await (there.service.run_to_end(request) if awaited else there.service.start(request))
+        there.link.late = 0.0
+        if awaited:
+            assert (await there.service.run_to_end(request)).reason == "final_answer"
+        await trio.sleep(600)
+    assert sum(isinstance(event, RunEnded) for event in await store.log("mine")) == 1
 
 
 async def test_a_job_gets_its_runs_by_id(autojump_clock: Clock) -> None:
