@@ -3,11 +3,16 @@
 import argparse
 import json
 import multiprocessing
+import os
+import signal
 import sys
 import time
 
 from tests.chaos.play import Verdict, play
 from tests.chaos.schedule import schedule
+
+HANGS_AFTER = 120
+"""Seconds of the wall clock; a schedule takes a twentieth of one."""
 
 
 def main() -> int:
@@ -18,7 +23,7 @@ def main() -> int:
     given = parser.parse_args()
     first, _, last = given.seeds.partition(":")
     if not last:
-        verdict = play(int(first))
+        verdict = _play(int(first))
         print(json.dumps(_shown(schedule(int(first))), indent=1))
         print(verdict)
         return 1 if verdict.violations else 0
@@ -35,7 +40,7 @@ def _shown(value: object) -> object:
 def _many(seeds: range, jobs: int, *, keep_going: bool) -> int:
     began, failed, done = time.monotonic(), list[Verdict](), 0
     with multiprocessing.Pool(jobs) as pool:
-        for verdict in pool.imap_unordered(play, seeds, chunksize=20):
+        for verdict in pool.imap_unordered(_play, seeds, chunksize=20):
             done += 1
             if verdict.violations:
                 failed.append(verdict)
@@ -46,6 +51,21 @@ def _many(seeds: range, jobs: int, *, keep_going: bool) -> int:
                 print(f"{done:,} of {len(seeds):,}, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     print(f"{done:,} schedules in {time.monotonic() - began:.0f} s, {len(failed)} with violations")
     return 1 if failed else 0
+
+
+def _play(seed: int) -> Verdict:
+    """One schedule; where it hangs at a moment that does not pass, its seed is said and the process ends."""
+
+    def hangs(number: int, frame: object) -> None:
+        print(f"seed {seed} hangs: python -m tests.chaos {seed}", file=sys.stderr, flush=True)
+        os._exit(1)
+
+    signal.signal(signal.SIGALRM, hangs)
+    signal.alarm(HANGS_AFTER)
+    try:
+        return play(seed)
+    finally:
+        signal.alarm(0)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from unittest.mock import patch
 
+import trio
+
 from agents import budget, take_up
 from agents.budget import NOTHING, Amounts, Reservation
 from agents.errors import ModelError, Throttled
@@ -26,7 +28,6 @@ from orchestrator.policy.fairness import FairQueue
 from orchestrator.policy.lease import Lease
 from orchestrator.policy.limits import LimitSet
 from orchestrator.policy.window import Window
-from orchestrator.runs.children import Children
 from orchestrator.runs.driving import Driving
 from orchestrator.runs.expiry import Expiry
 from orchestrator.runs.head import Head
@@ -108,8 +109,6 @@ def _forgotten_after_a_fence() -> Any:
     whole = Driving._take_up
 
     async def taken_up(self: Driving, record: RunRecord, wait: float) -> bool:
-        import trio
-
         with trio.CancelScope() as record.pause:
             try:
                 return await whole(self, record, wait)
@@ -130,12 +129,12 @@ def _no_rate_is_zero() -> Any:
 
 
 def _last_comes_first() -> Any:
-    def walk(self: FairQueue) -> Any:
-        for tree in reversed(self._trees):
-            for tenant in reversed(list(tree.walk())):
-                yield tenant.first().first()
+    def head(self: FairQueue) -> Any:
+        first = whole(self)
+        return None if first is None else list(self._trees[first.priority].walk())[-1].first().first()
 
-    return patch.object(FairQueue, "candidates", walk)
+    whole = FairQueue.head
+    return patch.object(FairQueue, "head", head)
 
 
 def _limit_not_looked_at() -> Any:
@@ -161,7 +160,7 @@ def _retries_forgotten() -> Any:
 
 
 def _deadlines_forgotten() -> Any:
-    return patch.object(Dispatcher, "expired", lambda self, now: [])
+    return patch.object(Dispatcher, "expired", lambda self, now: [*self._deadlines.due(now)] and [])
 
 
 def _ends_not_in_the_ledger() -> Any:
@@ -192,10 +191,6 @@ def _requests_never_expire() -> Any:
     return patch.object(Expiry, "_begin", lambda self: None)
 
 
-def _orphans_left() -> Any:
-    return patch.object(Children, "end_orphans", lambda self: None)
-
-
 PLANTS: Mapping[str, Plant] = {
     "a slot is kept after a 429": _slot_kept_after_429,
     "a lease is kept by calls that say nothing of their output": _lease_kept_by_calls_without_usage,
@@ -216,5 +211,4 @@ PLANTS: Mapping[str, Plant] = {
     "ends are not in the index": _ends_not_in_the_index,
     "a run is closed twice": _closing_event_twice,
     "requests to people never expire": _requests_never_expire,
-    "children outlive their parents": _orphans_left,
 }

@@ -1,5 +1,10 @@
 """Schedules played and judged."""
 
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import structlog
 from msgspec import Struct
 
 from bench.virtual import in_virtual_time
@@ -30,9 +35,28 @@ def play(seed: int) -> Verdict:
             await world.play()
         except BaseException as error:
             return [f"it broke off: {error!r}", *_causes(error)]
-        return await violations(world)
+        try:
+            return await violations(world)
+        except Exception as error:
+            return [f"what it came to cannot be looked at: {error!r}"]
 
-    return Verdict(seed, tuple(in_virtual_time(scenario, seed=seed)))
+    with _silence():
+        return Verdict(seed, tuple(in_virtual_time(scenario, seed=seed)))
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Nobody reads what thousands of daemons in trouble have to say."""
+    before = structlog.get_config()
+    structlog.configure(processors=[_drop])
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+
+
+def _drop(logger: object, method: str, event: MutableMapping[str, Any]) -> NoReturn:
+    raise structlog.DropEvent
 
 
 def _causes(error: BaseException) -> list[str]:

@@ -5,6 +5,7 @@ import random
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 HEALED = 240.0
 """From then on nothing goes wrong any more. In seconds, like all times."""
@@ -106,7 +107,7 @@ def schedule(seed: int) -> Schedule:
         kills=tuple((at, rng.random() < 0.4) for at in kills),
         reloads=tuple(rng.uniform(0, HEALED) for _ in _few(rng)),
         runs=tuple(_run(rng, number) for number in range(rng.randint(1, 6))),
-        calls=tuple(_call(rng, number) for number in range(rng.randint(0, 6))),
+        calls=_calls(rng),
         step=rng.choice([0.01, 0.2, 1.0]),
         attempts=rng.choice([1, 2, 6]),
         rpm=rng.choice([6.0, 30.0, 600.0, math.inf]),
@@ -148,6 +149,14 @@ def _run(rng: random.Random, number: int) -> RunPlan:
         awaited=rng.random() < 0.3,
         patience=rng.choice([math.inf, math.inf, 0.0, 1.0]),
     )
+
+
+def _calls(rng: random.Random) -> tuple[CallPlan, ...]:
+    """A few here and there, or a flood of many at the same time."""
+    if rng.random() < 0.9:
+        return tuple(_call(rng, number) for number in range(rng.randint(0, 6)))
+    at, calls = rng.uniform(0, HEALED), [_call(rng, number) for number in range(60)]
+    return tuple(replace(call, at=at, priority=1, tenant=rng.choice(TENANTS[:2])) for call in calls)
 
 
 def _call(rng: random.Random, number: int) -> CallPlan:
