@@ -61,6 +61,8 @@ class Doubts:
                 record = await self.find(run)
             except StoreError:
                 continue
+            if record is None and self._books.starting(run):  # somebody asks for it again at this moment
+                continue
             if record is not None and not record.driven and record.owner is None:
                 self._live.alone(record)
             break

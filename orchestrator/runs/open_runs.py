@@ -44,6 +44,10 @@ class OpenRuns:
 
         return undo
 
+    def starting(self, run: str) -> bool:
+        """Whether the run is about to be created."""
+        return run in self._starting
+
     def created(self, record: RunRecord) -> None:
         """The run exists, and is driven from here on."""
         self._starting.discard(record.run)
