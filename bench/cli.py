@@ -9,6 +9,7 @@ from bench.peers.cli import register as register_peers
 from bench.replay.cli import register as register_replay
 from bench.report.cli import register as register_report
 from bench.sessions.cli import register as register_agents
+from bench.soak.cli import register as register_soak
 from bench.whatif.cli import register as register_what_if
 
 app = typer.Typer(
@@ -33,6 +34,7 @@ register_what_if(app)
 register_peers(app)
 register_experiment(app)
 register_report(app)
+register_soak(app)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ PARTS = 40
 ENOUGH = 200
 """A planted fault must be found within so many schedules."""
 
-LATER = {"a rate may be zero": 1_700}
+LATER = {"a rate may be zero": 1_200}
 """Faults that need more to come together: where to begin."""
 
 
