@@ -53,6 +53,10 @@ class Process:
                 self._new.notify_all()
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def said(self) -> str:
         return "".join(self._lines)
 

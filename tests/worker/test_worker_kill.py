@@ -5,7 +5,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx2
@@ -31,6 +31,7 @@ class Place:
         self.url = ""
         self._stack = stack
         self._lease = 0.0
+        self._began: list[Process] = []
 
     def daemon(self, lease: float = 0.0) -> Process:
         """A daemon; the second has the first one's address and lease."""
@@ -38,6 +39,7 @@ class Place:
         port = self.url.rpartition(":")[2] or "0"
         config = SIMULATED + CONFIG + POOL.format(lease=self._lease)
         process, self.url = self._stack.enter_context(daemon(self.folder, config, "--port", port))
+        self._began.append(process)
         return process
 
     def workers(self) -> dict[str, Process]:
@@ -48,6 +50,7 @@ class Place:
             found[name] = self._stack.enter_context(started(*words, cwd=self.folder))
         for name, process in found.items():
             process.hear(f"worker {name} drives up to 8 runs")
+        self._began += found.values()
         return found
 
     def job(self) -> Process:
@@ -73,10 +76,23 @@ class Place:
 
     def whole(self, client: Process) -> None:
         """The job has ended, and each item has one good line."""
-        assert client.end() == 0, client.said
+        with self._told_of():
+            assert client.end() == 0, client.said
         lines = [json.loads(line) for line in (self.folder / "out.jsonl").read_text().splitlines()]
         assert Counter(line["ordinal"] for line in lines) == Counter(range(1, ITEMS + 1))
         assert {line["reason"] for line in lines} == {"final_answer"}
+
+    @contextmanager
+    def _told_of(self) -> Iterator[None]:
+        """Where the block fails, says what all have said, and how it stands."""
+        try:
+            yield
+        except BaseException:
+            for process in self._began:
+                print(process.said)
+            for path in ("workers", "queue", "runs?state=running"):
+                print(path, httpx2.get(f"{self.url}/api/{path}", trust_env=False).text)
+            raise
 
     def runs(self) -> dict[str, Told]:
         """What the store of a daemon that has ended says."""
