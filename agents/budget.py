@@ -21,6 +21,9 @@ from msgspec import Struct
 from agents.errors import InvalidLimits
 from agents.lifecycle import StopReason
 
+MOST: Final = 2**53
+"""The largest limit of anything: what every reader of JSON, and every float, still holds exactly."""
+
 
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a scope may use; None is no limit. `timeout` is in seconds from its first running.
@@ -37,15 +40,21 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         for field, least in (("rounds", 1), ("tool_calls", 0), ("tokens", 1), ("micro_dollars", 0)):
             value = getattr(self, field)
-            if value is not None and (type(value) is not int or value < least):
+            if value is None:
+                continue
+            if type(value) is not int or value < least:
                 raise InvalidLimits(field, f"a whole number, {least} or more, not {value!r}")
+            if value > MOST:
+                raise InvalidLimits(field, f"at most {MOST}; leave it out for no limit")
         seconds: object = self.timeout
         if seconds is None:
             return
         if isinstance(seconds, bool) or not isinstance(seconds, int | float):
             raise InvalidLimits("timeout", f"a number of seconds, not {seconds!r}")
-        if not math.isfinite(seconds) or seconds <= 0:
+        if not seconds > 0 or seconds == math.inf:
             raise InvalidLimits("timeout", f"more than 0 seconds and finite, not {seconds!r}")
+        if seconds > MOST:
+            raise InvalidLimits("timeout", f"at most {MOST} seconds; leave it out for no limit")
 
 
 UNLIMITED: Final = Limits()

@@ -29,6 +29,10 @@ ANY_MODEL = "*"
 """In `models`: any name that is not there, sent on as it is."""
 
 
+LONGEST_MODEL = 256
+"""Characters in the name of a model that is not configured; known ones have at most half as many."""
+
+
 class UnknownAgent(HeadraceError):
     """No agent of this name is configured."""
 
@@ -71,7 +75,9 @@ class Catalogue(Struct, frozen=True, kw_only=True):
         wild = self.models.get(ANY_MODEL)
         if wild is None:
             names = ", ".join(sorted(self.models)) or "none"
-            raise UnknownModel(f"no model is called {name!r}; there are: {names}", status=404)
+            raise UnknownModel(f"no model is called {name[:LONGEST_MODEL]!r}; there are: {names}", status=404)
+        if len(name) > LONGEST_MODEL:  # it would stand in every list
+            raise UnknownModel(f"no model has a name of more than {LONGEST_MODEL} characters", status=404)
         return [Target(target.backend, name if target.model == ANY_MODEL else target.model) for target in wild]
 
     def longest(self, model: str) -> int:

@@ -18,12 +18,14 @@ from starlette.types import Receive
 
 from orchestrator.api.errors import BadRequest, BodyTooLarge, SlowBody
 from orchestrator.api.leaving import ClientLeft
+from orchestrator.json_numbers import BITS, too_large
 
 T = TypeVar("T")
 
 _WHERE: Final = re.compile(r"(?s)(?P<problem>.*) - at `(?:key in )?\$\.?(?P<path>.*?)`")
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(?P<name>.*)`")
 _MISSING: Final = re.compile(r"Object missing required field `(?P<name>.*)`")
+_LONG_NUMBER: Final = re.compile(r"[+-]?[0-9]{19,}")
 _STEP: Final = re.compile(r"[^.\[\]]+|\[[^\]]*\]")
 
 
@@ -69,6 +71,8 @@ def decode_body(shape: type[T], body: bytes) -> T:
     """The body as `shape`. Raises `BadRequest`, and whatever the shape's own checks raise."""
     if not body.strip():
         raise BadRequest("the body is empty; a JSON object was expected")
+    if too_large(body):
+        raise BadRequest(f"the body has a whole number of more than {BITS} bits")
     try:
         return msgspec.json.decode(body, type=shape)
     except msgspec.ValidationError as error:
@@ -92,6 +96,8 @@ def decode_query(shape: type[T], query: QueryParams) -> T:
             raise BadRequest(f"{name}: may be given once", name)
         else:
             values[name] = given[0]
+            if _LONG_NUMBER.fullmatch(given[0]):
+                raise BadRequest(f"{name}: is too large a number", name)
     try:
         return msgspec.convert(values, shape, strict=False)
     except msgspec.ValidationError as error:

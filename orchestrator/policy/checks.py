@@ -14,6 +14,13 @@ def require(field: str, value: float, *, at_least: float = 0.0, at_most: float =
     if math.isnan(value):
         raise InvalidLimits(field, "must be a number, not NaN")
     if value < at_least or (above and value == at_least):
-        raise InvalidLimits(field, f"must be {'above' if above else 'at least'} {at_least:g}, not {value:g}")
+        raise InvalidLimits(field, f"must be {'above' if above else 'at least'} {at_least:g}, not {_shown(value)}")
     if value > at_most:
-        raise InvalidLimits(field, f"must be at most {at_most:g}, not {value:g}")
+        raise InvalidLimits(field, f"must be at most {at_most:g}, not {_shown(value)}")
+
+
+def _shown(value: float) -> str:
+    try:
+        return f"{value:g}"
+    except OverflowError:
+        return "that large" if value > 0 else "that small"

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from agents.events import Event, RunCreated, decode
 from agents.fold import fold
+from orchestrator.json_numbers import BITS, too_large
 from orchestrator.runs.errors import BadLog
 from orchestrator.runs.head import Head
 from orchestrator.store.base import RunRow
@@ -92,7 +93,13 @@ async def _numbered(pieces: AsyncIterator[bytes]) -> AsyncGenerator[tuple[int, b
         yield number + 1, last
 
 
+def _check_numbers(line: bytes, number: int) -> None:
+    if too_large(line):
+        raise BadLog(f"line {number} of the log has a whole number of more than {BITS} bits")
+
+
 def _read_header(line: bytes) -> ExportHeader:
+    _check_numbers(line, 1)
     try:
         header = _header.decode(line)
     except msgspec.DecodeError as error:
@@ -103,6 +110,7 @@ def _read_header(line: bytes) -> ExportHeader:
 
 
 def _read_line(line: bytes, number: int) -> ExportLine:
+    _check_numbers(line, number)
     try:
         return _line.decode(line)
     except msgspec.DecodeError as error:

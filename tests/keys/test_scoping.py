@@ -28,6 +28,12 @@ class Tenants:
         async with httpx2.AsyncClient(base_url=self.url, trust_env=False, timeout=SECONDS) as http:
             return await http.request(method, path, json=body, headers=headers)
 
+    async def send(self, who: str, method: str, path: str, content: bytes) -> httpx2.Response:
+        """A body that is no JSON."""
+        headers = {"authorization": f"Bearer {self.keys[who]}"}
+        async with httpx2.AsyncClient(base_url=self.url, trust_env=False, timeout=SECONDS) as http:
+            return await http.request(method, path, content=content, headers=headers)
+
 
 @asynccontextmanager
 async def tenants(folder: Path, text: str = "") -> AsyncGenerator[Tenants, None]:
