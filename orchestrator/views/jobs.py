@@ -8,9 +8,9 @@ Times are seconds since the Unix epoch; amounts are tokens and micro-dollars.
 """
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from agents.budget import Limits
 from agents.debate import MOST_ROUNDS
@@ -140,7 +140,7 @@ class JobRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     prompt: str
     who: AgentChoice = AgentChoice()
     job: str = ""
-    name: Annotated[str, Meta(max_length=200)] = "job"
+    name: str = "job"
     tenant: str = "default"
     priority: PriorityName | None = None
     weight: float = 1.0
