@@ -28,11 +28,12 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from agents.errors import ModelError, Refused, TooLarge
+from agents.errors import ModelError, TooLarge
 from agents.messages import ModelReply
 from agents.port import Call
 from orchestrator.policy.accounts import Accounts
 from orchestrator.policy.admission import Admission, Admitted
+from orchestrator.policy.after_failure import AfterFailure
 from orchestrator.policy.booking import AttemptView, Booking
 from orchestrator.policy.config import DispatchConfig, TenantConfig
 from orchestrator.policy.decision import IDLE, Decision, Idle, Start, WaitUntil
@@ -42,9 +43,11 @@ from orchestrator.policy.fair_config import FairConfig
 from orchestrator.policy.fairness import FairQueue
 from orchestrator.policy.limits import Blocked, LimitSet
 from orchestrator.policy.outage import outage, useless_to_wait
+from orchestrator.policy.oversize import too_large
 from orchestrator.policy.pace import Pace
 from orchestrator.policy.parking import Parking
-from orchestrator.policy.retry import GiveUp, RetryAt, decide, is_own_try
+from orchestrator.policy.passing import may_pass
+from orchestrator.policy.retry import GiveUp, RetryAt
 from orchestrator.policy.sizing import Sizing
 from orchestrator.policy.tenant_limits import set_tenant_limits
 from orchestrator.policy.ticket import Ticket
@@ -69,7 +72,6 @@ class Dispatcher:
         now: float,
     ) -> None:
         self._config = config
-        self._rng = rng
         self.endpoints = tuple(endpoints)
         self.estimator = estimator
         self.fair = FairQueue(_with_weights(config))
@@ -78,6 +80,7 @@ class Dispatcher:
         self._sizing = Sizing(config, estimator, self.fair.runs)
         self._booking = Booking(self.fair, estimator, config.weights)
         self._placement = Placement(endpoints, config.sticky_seconds)
+        self._after = AfterFailure(config.retry, self.endpoints, self._placement, rng)
         self.admission = Admission(config.admission, weight=self.fair.weight, work=self._sizing.service)
         self.reasons = Reasons(now)
         self.pace = Pace(now)
@@ -110,15 +113,7 @@ class Dispatcher:
 
     def too_large(self, ticket: Ticket) -> TooLarge | None:
         """Why no limit could ever admit the call, if that is so."""
-        own = self.tenant_limits.get(ticket.tenant)
-        message = own.too_large(ticket) if own is not None else None
-        if message is not None:
-            return TooLarge(f"tenant {ticket.tenant}: {message}")
-        for endpoint in self.endpoints:
-            message = endpoint.limits.too_large(ticket)
-            if message is None:
-                return None
-        return TooLarge(f"endpoint {self.endpoints[-1].name}: {message}")
+        return too_large(ticket, self.tenant_limits.get(ticket.tenant), self.endpoints)
 
     def _enqueue(self, ticket: Ticket, now: float) -> None:
         self._sizing.expect_cached(ticket)
@@ -173,7 +168,7 @@ class Dispatcher:
                     continue
             place = self._placement.place(ticket, now)
             if isinstance(place, EndpointState):
-                if obstacle is None or head is None or self._may_pass(ticket, head, obstacle):
+                if obstacle is None or head is None or may_pass(ticket, head, obstacle, self.endpoints):
                     return self._start(ticket, place, own, now)
                 continue
             ticket.held_by = place.limit
@@ -193,23 +188,6 @@ class Dispatcher:
         self.reasons.backend.note(holds, now)
         moving = holds != "" and (holds not in CLOSED_OFF or any(endpoint.is_open(now) for endpoint in self.endpoints))
         self.pace.waits(moving, now)
-
-    def _may_pass(self, ticket: Ticket, head: Ticket, obstacle: Blocked) -> bool:
-        """Whether a call that fits may go before the head that does not; books it on the head if so."""
-        if obstacle.window is None or obstacle.amount <= 0:
-            return False
-        endpoint = self.endpoints[0] if len(self.endpoints) == 1 else self._owner_of(obstacle)
-        share = endpoint.limits.amount_of(ticket, obstacle.window) / obstacle.amount
-        if head.passed + share > 1.0:
-            return False
-        head.passed += share
-        return True
-
-    def _owner_of(self, obstacle: Blocked) -> EndpointState:
-        for endpoint in self.endpoints:
-            if endpoint.limits.owns(obstacle.window):
-                return endpoint
-        return self.endpoints[0]
 
     def _start(self, ticket: Ticket, endpoint: EndpointState, own: LimitSet | None, now: float) -> Start:
         self._sizing.renew(ticket)
@@ -299,7 +277,8 @@ class Dispatcher:
         if error is None:
             self._finish(ticket)
             return None
-        answer = self._after(error, ticket, probed_after, now)
+        never = self.too_large(ticket)  # a limit may have been lowered meanwhile
+        answer = GiveUp(never) if never is not None else self._after.follows(error, ticket, probed_after, now)
         if isinstance(answer, RetryAt):
             ticket.state = "waiting"
             ticket.held_by = RETRY
@@ -308,37 +287,6 @@ class Dispatcher:
         else:
             self._finish(ticket)
         return answer
-
-    def _after(self, error: ModelError, ticket: Ticket, probed_after: float | None, now: float) -> RetryAt | GiveUp:
-        call: Call = ticket.call
-        never = self.too_large(ticket)
-        if never is not None:  # a limit was lowered meanwhile
-            return GiveUp(never)
-        if call.elsewhere and error.retryable and self.outage(now) is not None:
-            return GiveUp(error)
-        streamed = ticket.streamed > 0 and call.deltas is not None and not call.restartable
-        if not streamed and now < ticket.deadline and self._another_may_take(error, ticket, now):
-            return RetryAt(now)
-        ticket.tries += is_own_try(error, probed_after, self._config.retry)
-        return decide(
-            error,
-            attempt=max(1, ticket.tries),
-            streamed=streamed,
-            now=now,
-            deadline=ticket.deadline,
-            config=self._config.retry,
-            rng=self._rng,
-        )
-
-    def _another_may_take(self, error: ModelError, ticket: Ticket, now: float) -> bool:
-        """Whether the call need not wait, since an endpoint is open to it that has not failed it.
-
-        Going there is no new try of the call's, or its tries would be over before their waits have outlasted anything.
-        """
-        if isinstance(error, Refused):
-            return error.endpoint_fault and self._placement.another(ticket, now)
-        left = self._config.retry.attempts - ticket.tries
-        return error.retryable and left > 1 and self._placement.another(ticket, now)
 
     def _finish(self, ticket: Ticket) -> None:
         ticket.state = "done"
@@ -356,6 +304,7 @@ class Dispatcher:
         set_tenant_limits(self.tenant_limits, config.tenants, now)
         self._sizing.configure(config)
         self.admission.configure(config.admission)
+        self._after.config = config.retry
         weights = _with_weights(config).weights
         for tenant in {*_with_weights(old).weights, *weights}:
             self.fair.set_weight(tenant, weights.get(tenant, 1.0))
