@@ -78,6 +78,7 @@ class Children:
             _log.warning("a child run could not be told that its parent is gone", run=record.run, why=error.message)
         if record.over:
             return
+        record.let_go = False  # its parent let go of it, to go on with it later, and will not
         record.hear((event,))
         self.live.wake(record)
         if not record.driven and not self.live.closed and record.owner is None:

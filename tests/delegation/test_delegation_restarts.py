@@ -258,3 +258,20 @@ async def test_a_parent_that_is_taken_up_again_here_finds_its_child(autojump_clo
     for run in await rows(store):
         assert sum(isinstance(event, RunResumed) for event in await store.log(run)) == 1
     await assert_each_ended_once(store, 3)
+
+
+async def test_children_of_a_run_that_ends_when_the_store_is_back_end_too(autojump_clock: Clock) -> None:
+    """A fenced executor leaves a tree, whose first run has no time left when it is taken up: those below it, which it
+    had let go of to go on with them later, are taken away and not forgotten."""
+    store = Kept()
+    async with daemon(store, script=script(workers=3), catalogue=catalogue()) as there:
+        await there.start(who=CHIEF, expires_in=60.0)
+        await trio.sleep(1.2)
+        assert len(await rows(store)) > 1
+        there.link.broken = True
+        await trio.sleep(100)
+        there.link.broken = False
+        await trio.sleep(300)
+        assert there.service.statistics().live == 0
+    for run in await rows(store):
+        assert len(ends(await store.log(run))) == 1, run
