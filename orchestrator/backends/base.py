@@ -53,6 +53,9 @@ class Connection(Protocol):
     async def send(self, request: ModelRequest, progress: Progress) -> ModelReply:
         """Sends one request and returns the whole reply, reporting progress on the way.
 
+        A request of a program's (`wire`) is answered in its own dialect, or refused (`dialects.base.Untranslatable`):
+        then `messages` is empty, and an answer to nothing would be an empty one.
+
         Raises a `ModelError`, split by blame. Cancelling it aborts the request at the provider; afterwards, and after
         any error, the connection can be used again (it reconnects when it must). An error that carries rate-limit
         headers reports them through `progress.headers` first.

@@ -21,6 +21,7 @@ from orchestrator.backends.anthropic.backend import AnthropicBackend
 from orchestrator.backends.base import Backend
 from orchestrator.backends.local.backend import LocalBackend
 from orchestrator.backends.openai.backend import OpenAIBackend
+from orchestrator.backends.simulated.backend import SimulatedBackend
 from orchestrator.cli.exits import BACKEND, DONE, USAGE, complain, say
 from orchestrator.config.schema import Config
 from orchestrator.daemon.daemon import Daemon
@@ -121,4 +122,6 @@ def _place(backend: Backend) -> str:
         return backend.config.base_url
     if isinstance(backend, LocalBackend):
         return f"a llama.cpp server of its own with {backend.slots} slots"
-    return "the simulated provider"
+    if isinstance(backend, SimulatedBackend):
+        return "the simulated provider"
+    return backend.capabilities().dialect
