@@ -55,7 +55,10 @@ BENCHES = dict(commands(typer.main.get_command(bench)))
 def test_its_options_are_there() -> None:
     """Every option it names belongs to one of the commands."""
     known = {
-        option for command in (COMMANDS | BENCHES).values() for parameter in command.params for option in parameter.opts
+        option
+        for command in (typer.main.get_command(app), *(COMMANDS | BENCHES).values())
+        for parameter in command.params
+        for option in parameter.opts
     }
     named = set(re.findall(r"--[a-z][a-z-]+", TEXT))
     assert named
