@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 
 import trio
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.result import RunResult
 
 T = TypeVar("T")

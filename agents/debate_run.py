@@ -10,7 +10,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from agents.budget import UNLIMITED, Amounts, Limits, Scope
+from agents.amounts import UNLIMITED, Amounts, Limits
+from agents.budget import Scope
 from agents.debate import MOST_ROUNDS, Debate
 from agents.debate_rounds import Content, Failed, Malformed
 from agents.debate_words import question, read_answer

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from agents.amounts import UNLIMITED, Limits
 from agents.approval_rule import Approval
 from agents.arguments import decode_arguments, schema_of
-from agents.budget import UNLIMITED, Limits
 from agents.context import ToolContext
 from agents.errors import InvalidLimits
 from agents.messages import ToolSpec

@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.errors import HeadraceError
 from agents.events import ChildStarted
 from agents.open_step import OpenStep

@@ -22,7 +22,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from agents.budget import Exhausted, Limits
+from agents.amounts import Limits
+from agents.budget import Exhausted
 from agents.errors import HeadraceError
 from agents.event_base import RunEvent
 from agents.lifecycle import State, StopReason

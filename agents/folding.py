@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from agents.budget import Amounts, Limits
+from agents.amounts import Amounts, Limits
 from agents.compaction import summary_message
 from agents.errors import HeadraceError
 from agents.events import (

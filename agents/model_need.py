@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from agents.budget import NOTHING, Amounts, Exhausted, Scope
+from agents.amounts import NOTHING, Amounts
+from agents.budget import Exhausted, Scope
 from agents.errors import InvalidLimits
 from agents.messages import Usage
 from agents.money import Price, Prices

@@ -7,7 +7,8 @@ from typing import Final
 import trio
 from msgspec import Struct
 
-from agents.budget import Amounts, Blocked, Exhausted, Reservation
+from agents.amounts import Amounts
+from agents.budget import Blocked, Exhausted, Reservation
 from agents.errors import CallLost, CallTimeout, ModelError, may_have_worked
 from agents.events import ModelFailed, ModelReplied, ModelRequested, Purpose
 from agents.judge import stop_for

@@ -5,7 +5,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from agents.budget import NOTHING, Amounts, Exhausted
+from agents.amounts import NOTHING, Amounts
+from agents.budget import Exhausted
 from agents.events import NextStep
 from agents.lifecycle import State, StopReason
 from agents.messages import Message, Usage

@@ -5,7 +5,8 @@ from typing import Literal
 
 import trio
 
-from agents.budget import NOTHING, Limits, Scope
+from agents.amounts import NOTHING, Limits
+from agents.budget import Scope
 from agents.events import ApprovalDecided, BudgetGranted, CancelRequested, Event, InputGiven, MessageAdded
 from agents.late import Abandoned
 from agents.lifecycle import Lifecycle, State, StopReason

@@ -9,7 +9,7 @@ from typing import NoReturn, TypeVar
 import trio
 from msgspec import Struct
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.errors import ModelError
 from agents.messages import Message
 from agents.observation import Observation, validate_observation

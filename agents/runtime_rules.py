@@ -8,7 +8,8 @@ from typing import Final, Literal, get_args
 
 import trio
 
-from agents.budget import Limits, Scope
+from agents.amounts import Limits
+from agents.budget import Scope
 from agents.errors import HeadraceError, InvalidLimits
 from agents.lifecycle import State, StopReason
 from agents.observation import Observation, validate_observation

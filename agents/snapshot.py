@@ -2,7 +2,8 @@
 
 from msgspec import Struct
 
-from agents.budget import NOTHING, UNLIMITED, Amounts, Exhausted, Limits
+from agents.amounts import NOTHING, UNLIMITED, Amounts, Limits
+from agents.budget import Exhausted
 from agents.events import (
     ApprovalDecided,
     ApprovalRequested,

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from agents.budget import UNLIMITED, Amounts, Limits
+from agents.amounts import UNLIMITED, Amounts, Limits
 from agents.result import RunResult
 
 

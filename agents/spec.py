@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from agents.budget import UNLIMITED, Limits
+from agents.amounts import UNLIMITED, Limits
 from agents.errors import InvalidLimits
 from agents.messages import Message, ModelRequest
 from agents.tools import BaseTool, InvalidTool

@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
+from agents.amounts import Limits
 from agents.answers import CUT_OFF, EXECUTOR_LOST, NOT_STARTED, UNKNOWN_EFFECT
-from agents.budget import Limits
 from agents.messages import Message
 from agents.snapshot import CallSnapshot, StepSnapshot
 

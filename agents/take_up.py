@@ -15,7 +15,7 @@ from typing import Final
 
 import trio
 
-from agents.budget import Amounts
+from agents.amounts import Amounts
 from agents.events import RunResumed
 from agents.fold import transcript
 from agents.lifecycle import StopReason

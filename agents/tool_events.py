@@ -6,7 +6,8 @@ a run of its own, and what it came to when nobody waited for it any longer, is t
 
 from typing import Literal
 
-from agents.budget import NOTHING, Amounts, Exhausted
+from agents.amounts import NOTHING, Amounts
+from agents.budget import Exhausted
 from agents.event_base import RunEvent
 
 Refusal = Literal["refused_budget", "unknown_tool", "bad_arguments", "not_started", "denied"]

@@ -8,8 +8,9 @@ they have answered.
 
 import trio
 
+from agents.amounts import Amounts
 from agents.answered import digest_of
-from agents.budget import Amounts, Exhausted
+from agents.budget import Exhausted
 from agents.delegation import Delegation
 from agents.events import Refusal, ToolRefused
 from agents.lifecycle import StopReason

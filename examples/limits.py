@@ -5,7 +5,7 @@ A run that meets a limit is stopped, not failed: it says which limit of which sc
 
 import trio
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.errors import InvalidLimits
 from agents.journal import MemoryJournal
 from agents.loop import run_agent

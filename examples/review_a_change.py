@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import trio
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.debate import Debate
 from agents.debate_rounds import Critique, Malformed, Proposal
 from agents.debate_run import DebateResult, run_debate

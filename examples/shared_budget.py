@@ -6,7 +6,8 @@ other agents' reservations in its way waits for a settlement instead of giving u
 
 import trio
 
-from agents.budget import Limits, Scope
+from agents.amounts import Limits
+from agents.budget import Scope
 from agents.journal import MemoryJournal
 from agents.loop import run_agent
 from agents.result import RunResult

@@ -2,8 +2,8 @@
 
 Every period has a scope of its own (`agents.budget.Scope`), in UTC. When a period ends, its scope is replaced by a
 fresh one; calls that began before are settled in the old one, where they were reserved. A tenant's runs and jobs hang
-below a node (`_Node`) whose parent is the scope of the present period, so a job that lives through midnight spends from
-the new day's budget from its next call on.
+below a node (`tenant_budget`) whose parent is the scope of the present period, so a job that lives through midnight
+spends from the new day's budget from its next call on.
 
 What a gateway's call could use at most is reserved before it is submitted, as for an agent's (`agents.model_need`). So
 concurrent calls of any kind overshoot a tenant's budget by nothing. Where a program names no `max_tokens`, the model's
@@ -24,9 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
-from msgspec import Struct
-
-from agents.budget import Amounts, Blocked, Exhausted, Limits, Reservation, Scope
+from agents.budget import Blocked, Exhausted, Reservation, Scope
 from agents.errors import BudgetExceeded, InvalidLimits
 from agents.model_need import model_need
 from agents.money import Prices
@@ -35,24 +33,13 @@ from agents.spec import DEFAULT_MAX_TOKENS
 from orchestrator.budget_periods import Per, Spent, period_of, spent_in
 from orchestrator.held_call import NOT_SENT, HeldCall, announce
 from orchestrator.store.ledger_port import CallRow, Ledger, SpentRow
+from orchestrator.tenant_budget import TenantBudget, TenantScopes
 from orchestrator.views.queue import BudgetView
 
 __all__ = ["LEAST_ANSWER", "HeldCall", "Per", "Spent", "TenantBudget", "TenantBudgets", "period_of", "spent_in"]
 
 LEAST_ANSWER: Final = 256
 """Output tokens below which an answer is not worth asking for, where the program left its length to us."""
-
-
-class TenantBudget(Struct, frozen=True, kw_only=True):
-    """What a tenant may use in one period; None is no limit."""
-
-    micro_dollars: int | None = None
-    tokens: int | None = None
-    per: Per = "ever"
-
-    @property
-    def limits(self) -> Limits:
-        return Limits(tokens=self.tokens, micro_dollars=self.micro_dollars)
 
 
 class TenantBudgets:
@@ -75,7 +62,7 @@ class TenantBudgets:
         self._prices = prices
         self._wall = wall
         self._longest = longest
-        self._tenants: dict[str, _Tenant] = {}
+        self._tenants: dict[str, TenantScopes] = {}
         self._ledger = ledger
         self._history: dict[str, list[SpentRow]] = {}
         self.refused: Counter[str] = Counter()
@@ -103,7 +90,7 @@ class TenantBudgets:
             tenant = self._tenants.get(name)
             if tenant is None:
                 history = self._history.setdefault(name, [])
-                tenant = self._tenants[name] = _Tenant(name, self._wall, history)
+                tenant = self._tenants[name] = TenantScopes(name, self._wall, history)
             tenant.configure(budget)
 
     def scope(self, tenant: str) -> Scope | None:
@@ -200,108 +187,3 @@ class TenantBudgets:
         return BudgetExceeded(
             f"the budget is spent until {when:%Y-%m-%d %H:%M} UTC: {exhausted.message}", renews=renews
         )
-
-
-class _Tenant:
-    """One tenant's budget, the scope of its present period, and the node that its work hangs below."""
-
-    def __init__(self, name: str, wall: Callable[[], float], history: list[SpentRow]) -> None:
-        self.name = name
-        self.budget: TenantBudget | None = None
-        self.renews: float | None = None
-        self.node = _Node(f"tenant {name}", self._current)
-        self._wall = wall
-        self._history = history
-        self._left: Spent | None = None
-        self._period = ""
-        self._scope: Scope | None = None
-
-    def configure(self, budget: TenantBudget | None) -> None:
-        other = self.budget is None or budget is None or self.budget.per != budget.per
-        left = self.spent()
-        self.budget = budget
-        if other:
-            self._end()
-            self._left = left  # in case it comes back within its period
-        elif self._scope is not None and budget is not None:
-            self._scope.limits = budget.limits
-            self._scope.wake()
-
-    def spent(self) -> Spent | None:
-        scope = self._current()
-        if scope is None:
-            return self._left
-        open_ended = scope.unknown + scope.reserved
-        return Spent(
-            tenant=self.name,
-            period=self._period,
-            tokens=scope.used.tokens,
-            micro_dollars=scope.used.micro_dollars,
-            unknown_tokens=open_ended.tokens,
-            unknown_micro_dollars=open_ended.micro_dollars,
-        )
-
-    def views(self, now: float) -> Iterator[BudgetView]:
-        scope, budget = self._current(), self.budget
-        if scope is None or budget is None:
-            return
-        open_ended = scope.unknown + scope.reserved
-        amounts = (
-            ("tokens", budget.tokens, scope.used.tokens, open_ended.tokens, 1),
-            ("dollars", budget.micro_dollars, scope.used.micro_dollars, open_ended.micro_dollars, 1_000_000),
-        )
-        for amount, allowed, used, reserved, unit in amounts:
-            if allowed is not None:
-                yield BudgetView(
-                    tenant=self.name,
-                    period="total" if budget.per == "ever" else budget.per,
-                    amount=amount,
-                    used=used / unit,
-                    reserved=reserved / unit,
-                    allowed=allowed / unit,
-                    resets_in=None if self.renews is None else max(0.0, self.renews - now),
-                )
-
-    def _current(self) -> Scope | None:
-        if self.budget is None:
-            return None
-        now = self._wall()
-        if self._scope is None or (self.renews is not None and now >= self.renews):
-            self._end()
-            self._begin(self.budget, now)
-        return self._scope
-
-    def _begin(self, budget: TenantBudget, now: float) -> None:
-        self._period, self.renews = period_of(budget.per, now)
-        self._scope = Scope(f"tenant {self.name}", budget.limits)
-        left, self._left = self._left, None
-        if left is None or left.period != self._period:
-            left = spent_in(self._period, self.name, self._history)
-        self._scope.used = Amounts(tokens=left.tokens, micro_dollars=left.micro_dollars)
-        self._scope.unknown = Amounts(tokens=left.unknown_tokens, micro_dollars=left.unknown_micro_dollars)
-
-    def _end(self) -> None:
-        ended, self._scope = self._scope, None
-        if ended is not None:
-            ended.wake()  # who waits there finds room in the next period
-
-
-class _Node(Scope):
-    """A scope without limits whose parent is whatever `current` answers at the moment.
-
-    A reservation keeps the path that it was made on, so it is settled in its own period.
-    """
-
-    __slots__ = ("_parent",)
-
-    def __init__(self, name: str, current: Callable[[], Scope | None]) -> None:
-        self._parent = current
-        super().__init__(name)
-
-    @property
-    def parent(self) -> Scope | None:
-        return self._parent()
-
-    @parent.setter
-    def parent(self, parent: Scope | None) -> None:
-        assert parent is None

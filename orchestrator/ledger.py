@@ -18,7 +18,7 @@ import msgspec
 import trio
 from msgspec.structs import replace
 
-from agents.budget import NOTHING, Amounts
+from agents.amounts import NOTHING, Amounts
 from agents.messages import Usage
 from agents.model_need import settlement
 from agents.port import Held

@@ -9,7 +9,7 @@ from typing import Final
 
 import trio
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.errors import HeadraceError
 from agents.lifecycle import StopReason
 from bench.experiment.cells import Cell

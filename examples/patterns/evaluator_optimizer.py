@@ -11,7 +11,8 @@ import msgspec
 import trio
 from _model import NoAnswer, answer, model_for, only
 
-from agents.budget import NOTHING, Limits, Scope
+from agents.amounts import NOTHING, Limits
+from agents.budget import Scope
 from agents.messages import Message
 from agents.port import ModelPort
 from agents.scripted import say

@@ -9,7 +9,7 @@ import sys
 import trio
 from _model import model_for
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.journal import MemoryJournal
 from agents.loop import run_agent
 from agents.messages import Message

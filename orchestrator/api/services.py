@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.port import Priority
 from orchestrator.api.call_services import Budgets, Calls
 from orchestrator.api.identity import Client

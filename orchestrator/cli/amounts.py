@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.errors import InvalidLimits
 from agents.money import MILLION
 from orchestrator.cli.options import WrongOption

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.messages import Message, ToolCall
 from agents.spec import AgentSpec
 from agents.tools import Tool

@@ -35,7 +35,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from msgspec import Meta, Struct
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.errors import InvalidLimits
 from agents.money import MILLION
 from orchestrator.config.agent_tables import BudgetTable

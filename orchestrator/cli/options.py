@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.errors import HeadraceError, InvalidLimits
 from agents.money import MILLION
 

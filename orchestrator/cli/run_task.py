@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from orchestrator.cli.amounts import limits_of
 from orchestrator.cli.options import WrongOption
 from orchestrator.cli.words import read_text

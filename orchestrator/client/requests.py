@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final, Literal, TypeVar
 from urllib.parse import quote
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from orchestrator.client.errors import DaemonLost, Refusal
 from orchestrator.client.wire import JSON, Params, Wire, encode
 from orchestrator.views.approvals import AnswerRequest, ApprovalList, ApprovalView, DecisionRequest

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 from msgspec import Struct
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.errors import InvalidLimits
 from agents.messages import Message
 from agents.money import MILLION

@@ -4,7 +4,7 @@ import datetime
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
-from agents.budget import UNLIMITED
+from agents.amounts import UNLIMITED
 from agents.errors import HeadraceError, InvalidLimits
 from agents.money import Price
 from agents.port import Priority

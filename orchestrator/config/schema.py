@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from orchestrator.api.surface import HttpConfig
 from orchestrator.config.agent_tables import AgentTable, BudgetTable
 from orchestrator.config.backend_tables import BackendTable

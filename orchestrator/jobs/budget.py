@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 import msgspec
 import trio
 
-from agents.budget import Limits, Scope
+from agents.amounts import Limits
+from agents.budget import Scope
 from orchestrator.jobs.fold import JobFold
 from orchestrator.jobs.job import WINDOW
 from orchestrator.jobs.ports import RunsToEnd

@@ -13,7 +13,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
-from agents.budget import NOTHING, Amounts
+from agents.amounts import NOTHING, Amounts
 from agents.events import UnknownEvent
 from agents.messages import Usage
 from orchestrator.jobs.record import JobSummary

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from agents.budget import Amounts
+from agents.amounts import Amounts
 from agents.lifecycle import StopReason
 from agents.result import RunResult
 from orchestrator.jobs.inputs import Item

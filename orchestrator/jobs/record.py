@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from agents.budget import NOTHING, Amounts
+from agents.amounts import NOTHING, Amounts
 from agents.messages import Usage
 from orchestrator.jobs.job import ItemResult
 from orchestrator.views.jobs import LIVE_PHASES, JobPhase, JobRequest

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from agents.budget import NOTHING, Amounts
+from agents.amounts import NOTHING, Amounts
 from agents.lifecycle import StopReason
 from agents.messages import Usage
 from orchestrator.jobs.job import ERRORS_KEPT

@@ -18,7 +18,8 @@ import msgspec
 import structlog
 import trio
 
-from agents.budget import NOTHING, Amounts, Scope
+from agents.amounts import NOTHING, Amounts
+from agents.budget import Scope
 from agents.errors import Draining, HeadraceError
 from agents.lifecycle import StopReason
 from agents.log import JournalLost

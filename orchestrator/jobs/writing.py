@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from agents.budget import NOTHING, Amounts
+from agents.amounts import NOTHING, Amounts
 from orchestrator.jobs.events import ItemFinished, JobEvent
 from orchestrator.jobs.outputs import OutputError
 from orchestrator.jobs.projection import ResultFile

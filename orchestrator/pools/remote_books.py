@@ -7,7 +7,8 @@ from; its end gives that back, except in a tenant's budget, which is made from t
 
 from collections.abc import Sequence
 
-from agents.budget import NOTHING, Amounts, Blocked, Exhausted, Reservation, Scope
+from agents.amounts import NOTHING, Amounts
+from agents.budget import Blocked, Exhausted, Reservation, Scope
 from agents.events import Event, ModelFailed, ModelReplied, ModelRequested, RunStarted, ToolStarted
 from agents.messages import Usage
 from agents.model_need import settlement

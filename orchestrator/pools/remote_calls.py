@@ -6,7 +6,7 @@ from typing import Final
 
 import trio
 
-from agents.budget import Amounts
+from agents.amounts import Amounts
 from agents.errors import CallLost, ModelError, may_have_worked
 from agents.messages import ModelReply
 from agents.money import Price

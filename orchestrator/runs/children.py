@@ -14,7 +14,8 @@ from typing import Final
 import structlog
 import trio
 
-from agents.budget import Amounts, Scope
+from agents.amounts import Amounts
+from agents.budget import Scope
 from agents.errors import HeadraceError
 from agents.events import CancelRequested, encode
 from agents.fold import result_of

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from orchestrator.views.runs import LimitUse, RunView
 
 

@@ -7,7 +7,7 @@ starting, whoever drives the run, now or after a restart.
 import secrets
 from typing import Final
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.errors import InvalidLimits
 from agents.events import BudgetGranted, CancelRequested, Event, MessageAdded, encode
 from agents.loop import Taken

@@ -5,7 +5,7 @@ import math
 import msgspec
 from msgspec import Struct
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.errors import InvalidLimits
 from agents.money import Prices
 from agents.port import Flow, Priority

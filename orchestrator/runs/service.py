@@ -19,7 +19,8 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapp
 
 import trio
 
-from agents.budget import Limits, Scope
+from agents.amounts import Limits
+from agents.budget import Scope
 from agents.loop import Taken
 from agents.observation import Observed
 from agents.port import Journal, ModelPort, Models

@@ -8,7 +8,8 @@ from typing import Final
 
 import trio
 
-from agents.budget import Amounts, Scope
+from agents.amounts import Amounts
+from agents.budget import Scope
 from agents.errors import HeadraceError
 from agents.port import Flow
 from agents.snapshot import RunSnapshot

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.debate import MOST_ROUNDS
 from agents.errors import InvalidLimits
 from agents.messages import Usage

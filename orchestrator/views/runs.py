@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.events import NextStep
 from agents.lifecycle import State, StopReason
 from agents.messages import Message, Usage
@@ -60,7 +60,7 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class LimitUse(Struct, frozen=True, kw_only=True):
-    """One limit of a run: `used`, of `allowed`. `limit` is its name in `agents.budget.Limits`, which gives the unit."""
+    """One limit of a run: `used`, of `allowed`. `limit` is its name in `agents.amounts.Limits`, which has the unit."""
 
     limit: str
     used: float

@@ -13,7 +13,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from orchestrator.views.names import Key
 from orchestrator.views.runs import RunView
 

@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct
 
-from agents.budget import NOTHING, UNLIMITED, Amounts, Exhausted, Limits
+from agents.amounts import NOTHING, UNLIMITED, Amounts, Limits
+from agents.budget import Exhausted
 from agents.messages import Message, ModelReply, ModelRequest, Usage
 from agents.money import Price
 from agents.result import RunResult

@@ -10,7 +10,8 @@ from typing import Final
 
 import trio
 
-from agents.budget import NOTHING, Amounts, Scope, Waiter
+from agents.amounts import NOTHING, Amounts
+from agents.budget import Scope, Waiter
 from orchestrator.views.workers import ScopeView
 
 AskRoom = Callable[[Amounts], Awaitable[tuple[ScopeView, ...]]]

@@ -7,7 +7,7 @@ from typing import Final
 import structlog
 import trio
 
-from agents.budget import Amounts
+from agents.amounts import Amounts
 from agents.errors import HeadraceError
 from agents.events import decode
 from agents.fold import fold

@@ -9,7 +9,8 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.budget import Limits, Scope
+from agents.amounts import Limits
+from agents.budget import Scope
 from agents.errors import Refused, Unavailable
 from agents.events import BudgetGranted, CancelRequested, Event, MessageAdded
 from agents.log import JournalLost

@@ -7,7 +7,8 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.budget import Limits, Scope
+from agents.amounts import Limits
+from agents.budget import Scope
 from agents.context import ToolContext
 from agents.errors import ModelError, Refused, Throttled, Unavailable
 from agents.events import decode, encode

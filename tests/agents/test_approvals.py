@@ -6,8 +6,9 @@ import pytest
 import trio
 import trio.testing
 
+from agents.amounts import NOTHING, Limits
 from agents.answered import digest_of
-from agents.budget import NOTHING, Limits, Scope
+from agents.budget import Scope
 from agents.events import ApprovalRequested, ToolFinished, ToolRefused, ToolStarted
 from agents.journal import MemoryJournal
 from agents.lifecycle import State, StopReason

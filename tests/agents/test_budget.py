@@ -8,15 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from agents.budget import (
-    NOTHING,
-    Amounts,
-    Blocked,
-    Exhausted,
-    Limits,
-    Reservation,
-    Scope,
-)
+from agents.amounts import NOTHING, Amounts, Limits
+from agents.budget import Blocked, Exhausted, Reservation, Scope
 from agents.errors import InvalidLimits
 from agents.lifecycle import StopReason
 from agents.model_need import ModelNeed, model_amounts, model_need

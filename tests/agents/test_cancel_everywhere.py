@@ -7,7 +7,8 @@ import trio
 import trio.abc
 import trio.testing
 
-from agents.budget import Amounts, Limits, Reservation, Scope
+from agents.amounts import Amounts, Limits
+from agents.budget import Reservation, Scope
 from agents.events import RunEnded, ToolFinished
 from agents.journal import MemoryJournal
 from agents.lifecycle import StopReason

@@ -7,7 +7,7 @@ from typing import Any
 import trio
 import trio.testing
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.context import ToolContext
 from agents.events import RunEnded, ToolFinished, ToolLate
 from agents.fold import fold

@@ -8,7 +8,7 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.compaction import (
     ASK,
     QUOTE,

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 import trio
 
-from agents.budget import NOTHING, Limits, Scope
+from agents.amounts import NOTHING, Limits
+from agents.budget import Scope
 from agents.debate import Debate
 from agents.debate_rounds import Malformed
 from agents.debate_run import DebateResult, run_debate

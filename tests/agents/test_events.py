@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.events import Event, RunCreated, UnknownEvent, decode, encode
 
 EVERY = get_args(Event)

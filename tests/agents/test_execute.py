@@ -6,7 +6,7 @@ from typing import Any
 import trio
 import trio.testing
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.context import ToolContext
 from agents.events import ToolFinished, ToolStarted
 from agents.journal import MemoryJournal

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.budget import Amounts, Exhausted, Limits
+from agents.amounts import Amounts, Limits
+from agents.budget import Exhausted
 from agents.errors import HeadraceError
 from agents.events import (
     BudgetGranted,

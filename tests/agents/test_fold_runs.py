@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from agents.budget import UNLIMITED, Limits, Scope
+from agents.amounts import UNLIMITED, Limits
+from agents.budget import Scope
 from agents.compaction import ASK
 from agents.events import BudgetGranted, CancelRequested, Compacted, Event, MessageAdded, RunEnded
 from agents.fold import fold, result_of, transcript

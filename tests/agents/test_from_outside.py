@@ -6,7 +6,8 @@ import pytest
 import trio
 import trio.testing
 
-from agents.budget import Amounts, Limits, Reservation
+from agents.amounts import Amounts, Limits
+from agents.budget import Reservation
 from agents.events import (
     BudgetGranted,
     CancelRequested,

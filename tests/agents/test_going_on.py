@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.events import MessageAdded, RunCreated
 from agents.lifecycle import StopReason
 from agents.loop import AgentRun

@@ -4,7 +4,8 @@ import pytest
 import trio
 import trio.testing
 
-from agents.budget import Limits, Scope
+from agents.amounts import Limits
+from agents.budget import Scope
 from agents.events import ModelFailed, RunEnded, ToolFinished, ToolStarted
 from agents.lifecycle import StopReason
 from agents.log import JournalLost

@@ -10,7 +10,8 @@ from hypothesis import given as generate
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from agents.budget import Limits, Scope
+from agents.amounts import Limits
+from agents.budget import Scope
 from agents.events import ApprovalDecided, BudgetGranted, CancelRequested, Event, InputGiven, MessageAdded, RunWaiting
 from agents.fold import fold, transcript
 from agents.log import JournalLost

@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.events import InputRequested, ToolFinished, ToolRefused, ToolStarted
 from agents.lifecycle import State, StopReason
 from agents.messages import Message

@@ -6,7 +6,8 @@ import pytest
 import trio
 import trio.testing
 
-from agents.budget import NOTHING, Amounts, Blocked, Exhausted, Limits, Reservation, Scope
+from agents.amounts import NOTHING, Amounts, Limits
+from agents.budget import Blocked, Exhausted, Reservation, Scope
 from agents.reserve import when_room
 
 

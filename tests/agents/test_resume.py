@@ -6,7 +6,8 @@ import pytest
 import trio
 import trio.testing
 
-from agents.budget import NOTHING, Limits, Scope
+from agents.amounts import NOTHING, Limits
+from agents.budget import Scope
 from agents.events import ModelFailed, ModelRequested, RunEnded, RunResumed, ToolFinished, ToolStarted
 from agents.lifecycle import StopReason
 from agents.log import JournalLost

@@ -8,7 +8,8 @@ import pytest
 import trio
 import trio.testing
 
-from agents.budget import Limits, Scope
+from agents.amounts import Limits
+from agents.budget import Scope
 from agents.errors import InvalidLimits
 from agents.journal import MemoryJournal
 from agents.lifecycle import State, StopReason

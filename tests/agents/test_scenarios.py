@@ -6,7 +6,8 @@ import pytest
 import trio
 import trio.testing
 
-from agents.budget import Limits, Scope
+from agents.amounts import Limits
+from agents.budget import Scope
 from agents.context import ToolContext
 from agents.errors import InvalidLimits, Unavailable
 from agents.events import ToolFinished, ToolRefused, ToolStarted

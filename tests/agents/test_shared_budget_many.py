@@ -12,7 +12,8 @@ import trio.testing
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from agents.budget import NOTHING, Amounts, Blocked, Exhausted, Limits, Reservation, Scope
+from agents.amounts import NOTHING, Amounts, Limits
+from agents.budget import Blocked, Exhausted, Reservation, Scope
 from agents.journal import MemoryJournal
 from agents.loop import run_agent
 from agents.messages import ModelReply, ModelRequest, Usage

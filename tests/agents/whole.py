@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from agents.budget import NOTHING, Scope
+from agents.amounts import NOTHING
+from agents.budget import Scope
 from agents.events import (
     Event,
     ModelFailed,

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.events import UnknownEvent
 from agents.lifecycle import State
 from agents.messages import Usage

@@ -5,7 +5,7 @@ from collections import Counter
 import trio
 from msgspec.structs import replace
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.events import Event, RunWaiting
 from agents.person import PersonTool
 from agents.scripted import Script, ask, ask_all, in_turn, say

@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.amounts import Limits
 from agents.answered import digest_of
-from agents.budget import Limits
 from agents.events import (
     ApprovalDecided,
     ApprovalRequested,

@@ -3,7 +3,8 @@
 import pytest
 import trio
 
-from agents.budget import NOTHING, Limits, Scope
+from agents.amounts import NOTHING, Limits
+from agents.budget import Scope
 from agents.origin import RunLeft
 from agents.result import RunResult
 from orchestrator.views.runs import RunRequest

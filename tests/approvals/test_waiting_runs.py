@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.events import ApprovalDecided, RunResumed, RunWaiting, ToolRefused, ToolStarted
 from agents.messages import Message
 from agents.scripted import Answer, ask, say

@@ -10,7 +10,8 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.budget import Amounts, Exhausted, Limits, Reservation
+from agents.amounts import Amounts, Limits
+from agents.budget import Exhausted, Reservation
 from agents.errors import BudgetExceeded, InvalidLimits
 from agents.messages import Usage
 from agents.money import Price, PriceList

@@ -11,7 +11,8 @@ from unittest.mock import patch
 import trio
 
 from agents import budget, take_up
-from agents.budget import NOTHING, Amounts, Reservation
+from agents.amounts import NOTHING, Amounts
+from agents.budget import Reservation
 from agents.errors import ModelError, Throttled
 from agents.events import Event, RunEnded
 from agents.log import Log

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import trio
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.context import ToolContext
 from agents.delegate import AgentTool
 from agents.messages import ModelRequest

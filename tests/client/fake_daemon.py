@@ -8,7 +8,7 @@ import httpx2
 import msgspec
 import trio
 
-from agents.budget import UNLIMITED
+from agents.amounts import UNLIMITED
 from agents.events import Event, RunCreated, RunEnded, RunStarted, encode
 from agents.lifecycle import State, StopReason
 from agents.messages import Usage

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import trio
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.lifecycle import State
 from agents.runtime import UnknownRun
 from orchestrator.api.app import make_app

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from orchestrator.cli.amounts import limit_words, limits_of, seconds_of
 from orchestrator.cli.options import WrongOption
 

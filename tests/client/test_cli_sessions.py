@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from orchestrator.client.wire import DEFAULT_URL
 from orchestrator.views.runs import AgentChoice
 from tests.client.daemon_thread import DaemonThread, headrace

@@ -6,7 +6,7 @@ import httpx2
 import msgspec
 import pytest
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from orchestrator.client.errors import DaemonLost, Refusal
 from orchestrator.views.sessions import ImportReport, PruneReport, SessionDetail, SessionPage, SessionView
 from tests.client.fake_daemon import Answer, FakeDaemon, answered, refused, run_detail, talking

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.errors import UnknownModel
 from orchestrator.cli.job_estimate import Volume, estimate
 from orchestrator.views.jobs import DebateRequest, GatherRequest, JobRequest, PlannerRequest, SynthesisRequest

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from orchestrator.cli.job_file import read_job_file
 from orchestrator.config.problems import ConfigError
 from orchestrator.views.jobs import DebateRequest, GatherRequest, PlannerRequest, SynthesisRequest

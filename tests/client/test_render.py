@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.table import Table
 
-from agents.budget import UNLIMITED, Limits
+from agents.amounts import UNLIMITED, Limits
 from agents.events import (
     BudgetGranted,
     CancelRequested,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from agents.amounts import Limits
 from agents.approval_rule import ApprovalRule
-from agents.budget import Limits
 from agents.delegate import DEFAULT_DEPTH, AgentTool
 from agents.person import PersonTool
 from agents.tools import BadArguments, BaseTool

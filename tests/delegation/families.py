@@ -5,7 +5,7 @@ from typing import Any
 
 import trio
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.delegate import AgentTool
 from agents.events import Event, RunEnded, ToolFinished, ToolStarted
 from agents.messages import Message, ModelReply, ModelRequest

@@ -7,7 +7,8 @@ import pytest
 import trio
 import trio.testing
 
-from agents.budget import Amounts, Scope
+from agents.amounts import Amounts
+from agents.budget import Scope
 from agents.context import ToolContext
 from agents.events import ChildStarted, Event, RunResumed
 from agents.messages import Message

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from agents.budget import UNLIMITED
+from agents.amounts import UNLIMITED
 from agents.events import (
     ApprovalDecided,
     ApprovalRequested,

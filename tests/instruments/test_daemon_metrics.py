@@ -9,7 +9,7 @@ import pytest
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from orchestrator.views.runs import AgentChoice, RunRequest
 from tests.daemon.serving import SECONDS, config, serving, until
 from tests.instruments.scraping import ended, samples, scraped, value

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.events import (
     ApprovalRequested,
     Compacted,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from agents.budget import UNLIMITED
+from agents.amounts import UNLIMITED
 from agents.errors import HeadraceError
 from agents.events import (
     CancelRequested,

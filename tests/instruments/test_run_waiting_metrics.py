@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.events import Event, RunCreated, RunEnded, RunResumed, RunStarted, RunWaiting
 from agents.lifecycle import State, StopReason
 from orchestrator.instruments.runs import RunMetrics

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from orchestrator.views.jobs import DebateRequest, GatherRequest, JobRequest
 from orchestrator.views.runs import AgentChoice
 

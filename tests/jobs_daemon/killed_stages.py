@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import trio
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.errors import Refused
 from agents.messages import Message, ModelReply, ModelRequest, Usage
 from agents.port import Flow, ModelPort, Models, Priority

@@ -11,7 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from agents.budget import Amounts, Limits
+from agents.amounts import Amounts, Limits
 from agents.events import decode
 from agents.fold import fold
 from agents.messages import Message, ModelReply, ModelRequest, ToolCall, Usage

@@ -9,7 +9,7 @@ import structlog.testing
 import trio
 import trio.testing
 
-from agents.budget import Amounts, Limits
+from agents.amounts import Amounts, Limits
 from agents.lifecycle import StopReason
 from agents.result import RunResult
 from orchestrator.catalogue import Catalogue

@@ -11,7 +11,7 @@ import structlog.testing
 import trio
 import trio.testing
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.errors import Draining
 from agents.lifecycle import StopReason
 from agents.result import RunResult

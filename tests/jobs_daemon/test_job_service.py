@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.errors import InvalidLimits, ModelError, Refused, UnknownModel
 from agents.lifecycle import StopReason
 from agents.messages import Message, ModelReply, ModelRequest

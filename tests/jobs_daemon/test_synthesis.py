@@ -9,7 +9,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.errors import InvalidLimits
 from agents.lifecycle import StopReason
 from agents.result import RunResult

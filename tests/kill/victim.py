@@ -19,7 +19,8 @@ from typing import Any
 
 import trio
 
-from agents.budget import Limits, Scope
+from agents.amounts import Limits
+from agents.budget import Scope
 from agents.context import ToolContext
 from agents.messages import Message, ModelReply, ModelRequest
 from agents.port import Flow, ModelPort, Priority, Receipt

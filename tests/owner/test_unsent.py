@@ -7,7 +7,8 @@ import trio
 import trio.abc
 import trio.testing
 
-from agents.budget import Limits, Scope
+from agents.amounts import Limits
+from agents.budget import Scope
 from agents.errors import ModelError, Throttled, Unavailable
 from agents.events import ModelFailed, ModelReplied, ModelRequested
 from agents.journal import MemoryJournal

@@ -13,7 +13,7 @@ import pytest
 import trio
 from playwright.sync_api import Browser, ConsoleMessage, Page
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.events import RunCreated, RunEnded, RunStarted, encode
 from agents.lifecycle import State, StopReason
 from agents.messages import Message, Usage

@@ -8,7 +8,8 @@ import trio
 import trio.testing
 from msgspec import Raw
 
-from agents.budget import Limits, Scope
+from agents.amounts import Limits
+from agents.budget import Scope
 from agents.events import Event, ModelReplied, ModelRequested, RunStarted, decode, encode
 from agents.messages import Message, ModelReply, ModelRequest, Usage
 from agents.money import Price, PriceList

@@ -4,7 +4,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.messages import Message
 from agents.spec import AgentSpec
 from agents.tools import tool

@@ -6,7 +6,8 @@ import trio
 import trio.testing
 from msgspec import Raw
 
-from agents.budget import NOTHING, Amounts, Limits, Scope
+from agents.amounts import NOTHING, Amounts, Limits
+from agents.budget import Scope
 from agents.events import MessageAdded, ModelFailed, RunEnded, ToolLate, ToolStarted, UnknownEvent, encode
 from agents.lifecycle import State, StopReason
 from agents.messages import Message

@@ -3,7 +3,8 @@
 import pytest
 import trio
 
-from agents.budget import NOTHING, Limits, Scope
+from agents.amounts import NOTHING, Limits
+from agents.budget import Scope
 from agents.lifecycle import State, StopReason
 from agents.scripted import ask, in_turn, say
 from orchestrator.store.memory import MemoryStore

@@ -8,7 +8,7 @@ from typing import Any
 import trio
 from prometheus_client import CollectorRegistry
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.events import Event, decode
 from agents.money import Price, PriceList
 from agents.port import Flow, Journal, ModelPort, Priority

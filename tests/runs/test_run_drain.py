@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.errors import Draining
 from agents.events import CancelRequested, decode
 from agents.runtime import UnknownRun

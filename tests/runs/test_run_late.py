@@ -6,7 +6,7 @@ import trio
 import trio.testing
 from rich.console import Console
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.events import RunCreated, RunEnded, ToolLate, decode
 from agents.fold import fold
 from agents.loop import AgentRun

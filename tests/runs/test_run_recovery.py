@@ -8,7 +8,8 @@ import trio
 import trio.testing
 from msgspec.structs import replace
 
-from agents.budget import Amounts, Limits, Scope
+from agents.amounts import Amounts, Limits
+from agents.budget import Scope
 from agents.errors import Draining
 from agents.events import CancelRequested, Event, ModelFailed, RunEnded, RunResumed, RunStarted, ToolStarted
 from agents.lifecycle import State

@@ -7,7 +7,8 @@ import pytest
 import trio
 import trio.testing
 
-from agents.budget import Limits, Scope
+from agents.amounts import Limits
+from agents.budget import Scope
 from agents.errors import HeadraceError, InvalidLimits, QueueFull, UnknownModel
 from agents.lifecycle import State
 from agents.log import JournalLost

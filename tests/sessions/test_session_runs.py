@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from agents.budget import Limits
+from agents.amounts import Limits
 from agents.errors import HeadraceError, InvalidLimits
 from agents.events import BudgetGranted, MessageAdded, RunCreated
 from agents.messages import Message, ModelReply

@@ -7,7 +7,8 @@ from typing import Any
 import trio
 from msgspec import Raw, Struct, field
 
-from agents.budget import Amounts, Exhausted, Reservation, Scope
+from agents.amounts import Amounts
+from agents.budget import Exhausted, Reservation, Scope
 from agents.errors import ModelError
 from agents.events import (
     Event,

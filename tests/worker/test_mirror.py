@@ -7,7 +7,8 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.budget import Amounts, Blocked, Limits, Reservation, Scope
+from agents.amounts import Amounts, Limits
+from agents.budget import Blocked, Reservation, Scope
 from agents.reserve import when_room
 from orchestrator.views.workers import ScopeView
 from orchestrator.worker.mirror import Mirror

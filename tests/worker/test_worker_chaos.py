@@ -8,7 +8,8 @@ import pytest
 import trio
 import trio.testing
 
-from agents.budget import Amounts, Limits, Scope
+from agents.amounts import Amounts, Limits
+from agents.budget import Scope
 from agents.context import ToolContext
 from agents.events import Event, ModelFailed, ModelReplied, ModelRequested, RunEnded, ToolFinished, ToolStarted, decode
 from agents.fold import fold, result_of

@@ -7,7 +7,8 @@ import trio
 import trio.testing
 from msgspec.structs import replace
 
-from agents.budget import Amounts, Limits, Scope
+from agents.amounts import Amounts, Limits
+from agents.budget import Scope
 from agents.events import (
     CancelRequested,
     MessageAdded,
