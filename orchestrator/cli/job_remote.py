@@ -74,7 +74,6 @@ class _JobCommand:
         self._progress = JobProgress(self._stream)
         self._broken = ""
         self._cancel_wanted = trio.Event()
-        self._again = trio.Event()
         self._leave = trio.CancelScope()
 
     async def run(self) -> int:
@@ -208,15 +207,11 @@ class _JobCommand:
                 comeback.back()
                 break
         self._client.tell(f"job {self._job} goes on")
-        self._again.set()
 
     async def _look(self) -> None:
-        while True:
-            async with aclosing(self._client.watch_job(self._job)) as views:
-                async for view in views:
-                    self._progress.view = view
-            self._again = trio.Event()
-            await self._again.wait()
+        async with aclosing(self._client.watch_job(self._job)) as views:
+            async for view in views:
+                self._progress.view = view
 
     # Ending early
 

@@ -15,6 +15,7 @@ from typing import Final
 
 import httpx2
 import msgspec
+import trio
 
 from orchestrator.backends.secret import Secret
 from orchestrator.backends.sse import SSEParser, StreamTooLong
@@ -22,10 +23,13 @@ from orchestrator.client.errors import BadAnswer, ClientError, DaemonLost, Quiet
 from orchestrator.client.patience import GONE_SECONDS, Comeback, Outage, Tell
 from orchestrator.client.requests import Requests, path_of
 from orchestrator.client.wire import Params, Wire, refusal
-from orchestrator.views.jobs import LIVE_PHASES, JobView
+from orchestrator.views.jobs import LIVE_PHASES, JobPhase, JobView
 
 EVENT_BYTES: Final = 64 * 1024 * 1024
 """One event at most: a reply with its tool calls, or the transcript a run starts from."""
+
+INTERRUPTED_SECONDS: Final = 1.0
+"""How long until a job that was interrupted is looked at again."""
 
 RUN_ENDED: Final = "run_ended"
 """The name of the event behind which a run has none."""
@@ -76,16 +80,26 @@ class Client(Requests):
                 await self._bear(error, comeback)
 
     async def watch_job(self, job: str) -> AsyncGenerator[JobView, None]:
-        """The job now, and again whenever it has changed, until it has ended."""
+        """The job now, and again whenever it has changed, until it has ended.
+
+        One that was interrupted has not: a daemon that has just begun has it as its last one left it, and goes on.
+        """
         comeback = self.comeback()
         while True:
+            phase: JobPhase = "running"
             try:
                 async with aclosing(self._events(path_of("jobs", job, "events"), 0, comeback, True)) as events:
                     async for _, _, data in events:
                         view = _decode_job(data)
                         yield view
-                        if view.phase not in LIVE_PHASES:
-                            return
+                        phase = view.phase
+                        if phase not in LIVE_PHASES:
+                            break
+                if phase == "interrupted":
+                    await trio.sleep(INTERRUPTED_SECONDS)
+                    continue
+                if phase not in LIVE_PHASES:
+                    return
                 await comeback.lost(DaemonLost(f"the daemon at {self.url} ended the stream of the job"))
             except ClientError as error:
                 await self._bear(error, comeback)

@@ -251,13 +251,13 @@ async def test_a_job_that_goes_on_is_followed_further(autojump_clock: trio.abc.C
         assert await results(client) == b"one\ntwo\n"
 
 
+def told(view: object) -> bytes:
+    return b"event: job\ndata: %s\n\n" % msgspec.json.encode(view)
+
+
 async def test_a_watched_job_is_seen_to_its_end(autojump_clock: trio.abc.Clock) -> None:
     """Views come until the job has ended, over a connection that breaks."""
     daemon = FakeDaemon()
-
-    def told(view: object) -> bytes:
-        return b"event: job\ndata: %s\n\n" % msgspec.json.encode(view)
-
     daemon.on(
         "GET",
         "/api/jobs/j/events",
@@ -266,6 +266,20 @@ async def test_a_watched_job_is_seen_to_its_end(autojump_clock: trio.abc.Clock) 
     )
     async with talking(daemon) as client, aclosing(client.watch_job("j")) as views:
         assert [view.done async for view in views] == [1, 2, 3]
+
+
+async def test_a_job_is_watched_on_when_a_daemon_has_just_begun(autojump_clock: trio.testing.MockClock) -> None:
+    """It still has the job as interrupted, says so and no more of it; a moment later it goes on, and that is seen."""
+    daemon = FakeDaemon()
+    daemon.on(
+        "GET",
+        "/api/jobs/j/events",
+        streamed(told(job_view("interrupted", done=1))),
+        streamed(told(job_view("interrupted", done=1))),
+        streamed(told(job_view(done=2)), told(job_view("done", done=3))),
+    )
+    async with talking(daemon) as client, aclosing(client.watch_job("j")) as views:
+        assert [view.done async for view in views] == [1, 1, 2, 3]
 
 
 async def test_leaving_a_stream_closes_its_connection() -> None:
