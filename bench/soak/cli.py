@@ -15,7 +15,7 @@ from bench.soak.plan import Plan
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command(name="soak", epilog="Example: headrace-bench soak --seconds 600 --agents 10000")(soak)
+    app.command(name="soak", epilog="Example: headrace-bench soak --seconds 600 --agents 10000 --warm-up 300")(soak)
 
 
 def soak(
@@ -23,6 +23,7 @@ def soak(
     agents: Annotated[int, typer.Option(min=0, max=20_000, help="Agents that are live at all times.")] = 200,
     clients: Annotated[int, typer.Option(min=1, max=2_000, help="HTTP clients, half of them streaming.")] = 30,
     rpm: Annotated[float, typer.Option(min=60, help="Requests a minute that the provider allows.")] = 3_000.0,
+    warm_up: Annotated[float, typer.Option(min=0, max=86_400, help="Seconds of load before anything is judged.")] = 0.0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """A daemon, a provider with faults, agents and HTTP clients together: does anything grow, slow down or get lost?
@@ -30,7 +31,7 @@ def soak(
     Ends with 1 where something did.
     """
     note = Console(stderr=True, highlight=False)
-    plan = Plan(seconds=seconds, agents=agents, clients=clients, rpm=rpm)
+    plan = Plan(seconds=seconds, agents=agents, clients=clients, rpm=rpm, warm_up=warm_up)
     try:
         with ended_by_signals():
             result = measure_soak(plan, on_progress=lambda line: note.print(line, style="dim"))

@@ -96,7 +96,8 @@ async def _soak(plan: Plan, url: str, pid: int, on_progress: Callable[[str], Non
         before = look(pid, trio.current_time())
         agents, people = Agents(client, tally, plan.agents), People(url, tally)
         began = trio.current_time()
-        until = began + plan.seconds
+        steady = began + max(1.0, plan.warm_up)
+        until = began + plan.warm_up + plan.seconds
         async with trio.open_nursery() as around:
             around.start_soon(watch, pid, samples)
             around.start_soon(_tell, tally, samples, plan, on_progress)
@@ -107,19 +108,20 @@ async def _soak(plan: Plan, url: str, pid: int, on_progress: Callable[[str], Non
                         clients.start_soon(people.one, http, number, until)
                     await trio.sleep_until(until)
                 load.cancel_scope.cancel()
-            loaded = [sample for sample in samples if began + 1 <= sample.at <= until]
+            loaded = [sample for sample in samples if steady <= sample.at <= until]
             await _all_ended(client, agents, tally)
             around.cancel_scope.cancel()
         await http.aclose()
         await trio.sleep(1.0)
         after = look(pid, trio.current_time())
-    return _judged(plan, tally, loaded, before, after, until - began)
+    tally.answered = [call for call in tally.answered if call.at >= began + plan.warm_up]
+    return _judged(plan, tally, loaded, before, after, plan.seconds)
 
 
 async def _tell(tally: Tally, samples: Sequence[Sample], plan: Plan, on_progress: Callable[[str], None]) -> None:
     began = trio.current_time()
     while True:
-        await trio.sleep(max(5.0, plan.seconds / 20))
+        await trio.sleep(max(5.0, (plan.warm_up + plan.seconds) / 20))
         last, live = samples[-1], tally.live[-1] if tally.live else 0
         on_progress(
             f"{trio.current_time() - began:.0f} s: {len(tally.answered):,} calls answered, {live:,} agents live,"

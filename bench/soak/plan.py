@@ -41,7 +41,8 @@ keep_ended_runs = 1000000
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """`seconds` under load; `agents` live at all times, `clients` with a call at a time each, half of them streaming,
+    """`seconds` under load, of which nothing is judged that comes in the `warm_up` before: agents that all began at once,
+    and caches that are not full. `agents` live at all times, `clients` with a call at a time each, half of them streaming,
     one in fifty of whose calls its client leaves. The provider allows `rpm` requests a minute.
     """
 
@@ -49,6 +50,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     agents: int = 200
     clients: int = 30
     rpm: float = 3_000.0
+    warm_up: float = 0.0
 
     def file(self, provider: str) -> str:
         """The daemon's configuration."""
