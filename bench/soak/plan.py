@@ -41,9 +41,10 @@ keep_ended_runs = 1000000
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """`seconds` under load, of which nothing is judged that comes in the `warm_up` before: agents that all began at once,
-    and caches that are not full. `agents` live at all times, `clients` with a call at a time each, half of them streaming,
-    one in fifty of whose calls its client leaves. The provider allows `rpm` requests a minute.
+    """`seconds` under load, after a `warm_up` that is not judged: its agents all began at once, and caches fill.
+
+    `agents` live at all times, `clients` with a call at a time each, half of them streaming. One call in fifty is left
+    by its client. The provider allows `rpm` requests a minute.
     """
 
     seconds: float = 60.0

