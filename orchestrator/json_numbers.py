@@ -27,6 +27,11 @@ def too_large(document: bytes) -> bool:
             left += value.values()
         elif isinstance(value, list):
             left += value
-        elif isinstance(value, int) and not -(2 ** (BITS - 1)) <= value < 2 ** (BITS - 1):
+        elif beyond(value):
             return True
     return False
+
+
+def beyond(value: object) -> bool:
+    """Whether it is a whole number that 64 bits with a sign do not hold."""
+    return isinstance(value, int) and not -(2 ** (BITS - 1)) <= value < 2 ** (BITS - 1)

@@ -18,14 +18,13 @@ from starlette.types import Receive
 
 from orchestrator.api.errors import BadRequest, BodyTooLarge, SlowBody
 from orchestrator.api.leaving import ClientLeft
-from orchestrator.json_numbers import BITS, too_large
+from orchestrator.json_numbers import BITS, beyond, too_large
 
 T = TypeVar("T")
 
 _WHERE: Final = re.compile(r"(?s)(?P<problem>.*) - at `(?:key in )?\$\.?(?P<path>.*?)`")
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(?P<name>.*)`")
 _MISSING: Final = re.compile(r"Object missing required field `(?P<name>.*)`")
-_LONG_NUMBER: Final = re.compile(r"[+-]?[0-9]{19,}")
 _STEP: Final = re.compile(r"[^.\[\]]+|\[[^\]]*\]")
 
 
@@ -96,12 +95,14 @@ def decode_query(shape: type[T], query: QueryParams) -> T:
             raise BadRequest(f"{name}: may be given once", name)
         else:
             values[name] = given[0]
-            if _LONG_NUMBER.fullmatch(given[0]):
-                raise BadRequest(f"{name}: is too large a number", name)
     try:
-        return msgspec.convert(values, shape, strict=False)
+        decoded = msgspec.convert(values, shape, strict=False)
     except msgspec.ValidationError as error:
         raise _explained(str(error), shape) from None
+    for name, value in msgspec.structs.asdict(decoded).items():  # type: ignore[arg-type]
+        if beyond(value):
+            raise BadRequest(f"{name}: has more than {BITS} bits", name)
+    return decoded
 
 
 _COLLECTIONS: Final = (

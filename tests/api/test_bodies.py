@@ -153,3 +153,21 @@ async def test_a_client_that_leaves_within_its_body_is_gone():
     """Half a body is never taken for a whole one."""
     with pytest.raises(ClientLeft):
         await read_body(receiving(part(b"a"), {"type": "http.disconnect"}), bound=10, seconds=1)
+
+
+def test_a_number_beyond_64_bits_is_refused_and_a_name_of_digits_is_not():
+    """In a query as in a body: what is computed with is bounded, what is a text may be of any digits."""
+
+    class Query(Struct, frozen=True):
+        tenant: str = ""
+        after: int = 0
+
+    digits = "9" * 30
+    assert decode_query(Query, QueryParams({"tenant": digits})).tenant == digits
+    assert decode_body(Query, f'{{"tenant": "{digits}"}}'.encode()).tenant == digits
+    for refuse in (
+        lambda: decode_query(Query, QueryParams({"after": digits})),
+        lambda: decode_body(Query, f'{{"after": {digits}}}'.encode()),
+    ):
+        with pytest.raises(BadRequest, match="64 bits"):
+            refuse()

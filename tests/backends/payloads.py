@@ -36,6 +36,17 @@ def whole(status: int, body: bytes, content_type: str = "application/json", **he
     return head(status, content_type, content_length=str(len(body)), **headers) + body
 
 
+COMPLETION = {
+    "id": "c",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "m",
+    "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "hello"}}],
+    "usage": {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4},
+}
+"""A whole answer as one document."""
+
+
 def failure(status: int, error: object, **headers: str) -> bytes:
     return whole(status, json.dumps({"error": error}).encode(), **headers)
 

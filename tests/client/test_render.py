@@ -40,8 +40,7 @@ from orchestrator.cli.run_end import detail_table, end_words, next_words, used_w
 from orchestrator.cli.run_events import EventWords
 from orchestrator.views.runs import RunView
 from tests.client.fake_daemon import job_view, run_detail
-
-EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\r\x08\u202egnp.exe\u2066\x7f"
+from tests.strangers.evil import EVIL
 
 
 def drives_nothing(text: str) -> bool:

@@ -16,14 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-ANSWER = {
-    "id": "c",
-    "object": "chat.completion",
-    "created": 1,
-    "model": "m",
-    "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "hello"}}],
-    "usage": {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4},
-}
+from tests.backends.payloads import COMPLETION
 
 
 def write_certificate(folder: Path, address: str) -> tuple[Path, Path]:
@@ -68,7 +61,7 @@ def provider(certificate: Path, key: Path) -> Iterator[tuple[int, ssl.SSLContext
 
     def answer(environ: object, start: object) -> list[bytes]:
         start("200 OK", [("content-type", "application/json")])  # type: ignore[operator]
-        return [msgspec.json.encode(ANSWER)]
+        return [msgspec.json.encode(COMPLETION)]
 
     server = make_server("127.0.0.1", 0, answer, _Server, _Quiet)  # type: ignore[arg-type]
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

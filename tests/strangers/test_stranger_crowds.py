@@ -26,7 +26,7 @@ KINDS = (
 
 async def test_slow_clients_by_the_thousand_slow_nobody_else(tmp_path: Path) -> None:
     """While they dawdle in every phase there is, calls of others are answered; those that said nothing whole are shown
-    out, and at the end nothing of any is left."""
+    out."""
     text = "[daemon]\nidle_seconds = 1.0\nbody_seconds = 1.0\n"
     async with serving(config(tmp_path, text)) as served:
         port = int(served.url.rpartition(":")[2])
